@@ -1,0 +1,11 @@
+"""MindSpeed core: fused operators, memory pool and the C++ engine under the training front.
+
+Importing it loads ``libmindspeed`` and so registers every ``torch.ops.mindspeed.*`` operator.
+"""
+
+import torch  # noqa: F401  (libmindspeed links against the libtorch that this import loads)
+
+from mindspeed_core import _C
+
+__all__ = ["__version__", "_C"]
+__version__ = "0.1.0"
