@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape letters: B batch, S sequence, T = B*S tokens, H query heads, K key/value heads, D head size, N hidden.
+#include "models/blocks/attention.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+
+#include "models/activation_observer.h"
+#include "ops/flash_attention/flash_attention.h"
+#include "ops/rotary_embedding/rotary_embedding.h"
+
+namespace mindspeed::models {
+namespace {
+
+// Appends this step's keys and values to the layer's cache and returns all of them.
+std::pair<at::Tensor, at::Tensor> extend_cache(
+    KeyValueCache& cache, int64_t layer, const at::Tensor& key, const at::Tensor& value) {
+  auto& [past_key, past_value] = cache.layers.at(layer);
+  past_key = past_key.defined() ? at::cat({past_key, key}, 1) : key;
+  past_value = past_value.defined() ? at::cat({past_value, value}, 1) : value;
+  return {past_key, past_value};
+}
+
+}  // namespace
+
+Attention::Attention(BuildContext& context, std::string path, const ModelSpec& spec, int64_t layer)
+    : Block(std::move(path)), layer_(layer), head_size_(spec.attention.head_size) {
+  const AttentionSpec& attention = spec.attention;
+  auto linear = [&](const char* name, int64_t inputs, int64_t outputs, LinearSplit split) {
+    return register_module(
+        name,
+        std::make_shared<Linear>(context, child(name), inputs, outputs, attention.bias, split));
+  };
+  const int64_t query_size = attention.num_heads * head_size_;
+  const int64_t key_value_size = attention.num_key_value_heads * head_size_;
+  const int64_t tensor_size = context.mesh.axis("tensor").size;
+  TORCH_CHECK_VALUE(
+      attention.num_key_value_heads % tensor_size == 0,
+      "parallel.tensor_parallel (", tensor_size, ") must divide num_key_value_heads (",
+      attention.num_key_value_heads, ")");
+  query_ = linear("q_proj", spec.hidden_size, query_size, LinearSplit::kOutputs);
+  key_ = linear("k_proj", spec.hidden_size, key_value_size, LinearSplit::kOutputs);
+  value_ = linear("v_proj", spec.hidden_size, key_value_size, LinearSplit::kOutputs);
+  output_ = linear("o_proj", query_size, spec.hidden_size, LinearSplit::kInputs);
+}
+
+at::Tensor Attention::forward(const at::Tensor& x_TN, const ForwardContext& context) {
+  auto heads = [&](const at::Tensor& projected) {
+    return context.cu_seqlens ? projected.view({x_TN.size(0), -1, head_size_})
+                              : projected.view({context.batch, context.sequence, -1, head_size_});
+  };
+  const RotaryTables& tables = context.rotary;
+  auto rotate = [&](const at::Tensor& x) {
+    return ops::rotary_embedding(x, tables.cos, tables.sin, context.positions, false);
+  };
+  at::Tensor query = rotate(heads(query_->forward(x_TN)));
+  at::Tensor key = rotate(heads(key_->forward(x_TN)));
+  at::Tensor value = heads(value_->forward(x_TN));
+  if (context.cache != nullptr) {
+    std::tie(key, value) = extend_cache(*context.cache, layer_, key, value);
+  }
+  auto attended = std::get<0>(ops::flash_attention(
+      query, key, value, context.cu_seqlens, context.cu_seqlens, /*causal=*/true));
+  observe_activation(child("flash_attention"), attended);
+  return output_->forward(attended.reshape({x_TN.size(0), -1}));
+}
+
+}  // namespace mindspeed::models

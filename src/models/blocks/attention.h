@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grouped-query causal self-attention (Ainslie et al. 2023) with rotary positions over the flash attention operator.
+#pragma once
+
+#include "models/blocks/block.h"
+#include "models/blocks/forward_context.h"
+#include "models/blocks/linear.h"
+#include "models/model_spec.h"
+
+namespace mindspeed::models {
+
+class Attention : public Block {
+ public:
+  Attention(BuildContext& context, std::string path, const ModelSpec& spec, int64_t layer);
+
+  /// x_TN [B*S, hidden] -> [B*S, hidden].
+  at::Tensor forward(const at::Tensor& x_TN, const ForwardContext& context);
+
+ private:
+  int64_t layer_;
+  int64_t head_size_;
+  std::shared_ptr<Linear> query_;
+  std::shared_ptr<Linear> key_;
+  std::shared_ptr<Linear> value_;
+  std::shared_ptr<Linear> output_;
+};
+
+}  // namespace mindspeed::models
