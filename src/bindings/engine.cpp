@@ -94,34 +94,28 @@ void bind_causal_lm(py::module_& module) {
       .def_property_readonly("spec_json", [](const CausalLM& model) { return model.spec().to_json(); })
       .def("set_compute_dtype", [](CausalLM& model, at::ScalarType dtype) { model.set_compute_dtype(dtype); })
       .def(
-          "logits",
+          "hidden",
           [](CausalLM& model,
              const at::Tensor& input_ids,
              std::optional<at::Tensor> positions,
              std::optional<at::Tensor> cu_seqlens,
              KeyValueCache* cache) {
-            return model.logits({input_ids, at::Tensor(), positions, cu_seqlens}, cache);
+            return model.hidden({input_ids, at::Tensor(), positions, cu_seqlens}, cache);
           },
           py::arg("input_ids"),
           py::arg("positions") = py::none(),
           py::arg("cu_seqlens") = py::none(),
           py::arg("cache") = nullptr,
           Release())
+      .def("logits_of_hidden", &CausalLM::logits_of_hidden, py::arg("hidden"), Release())
       .def(
-          "loss",
-          [](CausalLM& model,
-             const at::Tensor& input_ids,
-             const at::Tensor& labels,
-             std::optional<at::Tensor> positions,
-             std::optional<at::Tensor> cu_seqlens,
-             double z_loss) {
-            auto output = model.loss({input_ids, labels, positions, cu_seqlens}, z_loss);
+          "loss_of_hidden",
+          [](CausalLM& model, const at::Tensor& hidden, const at::Tensor& labels, double z_loss) {
+            auto output = model.loss_of_hidden(hidden, labels, z_loss);
             return std::make_pair(output.loss_sum, output.num_valid);
           },
-          py::arg("input_ids"),
+          py::arg("hidden"),
           py::arg("labels"),
-          py::arg("positions") = py::none(),
-          py::arg("cu_seqlens") = py::none(),
           py::arg("z_loss") = 0.0,
           Release());
 }

@@ -97,20 +97,23 @@ at::Tensor CausalLM::hidden(const MicroBatch& batch, KeyValueCache* cache) {
   return decoder_->forward(batch.input_ids, context, compute_dtype_, boundary_.get());
 }
 
-at::Tensor CausalLM::logits(const MicroBatch& batch, KeyValueCache* cache) {
-  at::Tensor hidden_TN = hidden(batch, cache);
+at::Tensor CausalLM::logits_of_hidden(const at::Tensor& hidden_TN) {
   at::Tensor logits_TV = at::linear(hidden_TN, output_weight().to(compute_dtype_));
   observe_activation("lm_head", logits_TV);
-  return logits_TV.view({batch.input_ids.size(0), batch.input_ids.size(1), spec_.vocab_size});
+  return logits_TV;
+}
+
+LossOutput CausalLM::loss_of_hidden(
+    const at::Tensor& hidden_TN, const at::Tensor& labels, double z_loss) {
+  auto [loss_sum, num_valid] = ops::linear_cross_entropy(
+      hidden_TN, output_weight().to(compute_dtype_), labels.reshape({-1}), -100, z_loss);
+  observe_activation("lm_head.cross_entropy", loss_sum);
+  return {loss_sum, num_valid};
 }
 
 LossOutput CausalLM::loss(const MicroBatch& batch, double z_loss) {
   TORCH_CHECK_VALUE(batch.labels.defined(), "labels are needed for the loss");
-  at::Tensor hidden_TN = hidden(batch);
-  auto [loss_sum, num_valid] = ops::linear_cross_entropy(
-      hidden_TN, output_weight().to(compute_dtype_), batch.labels.reshape({-1}), -100, z_loss);
-  observe_activation("lm_head.cross_entropy", loss_sum);
-  return {loss_sum, num_valid};
+  return loss_of_hidden(hidden(batch), batch.labels, z_loss);
 }
 
 }  // namespace mindspeed::models

@@ -38,10 +38,14 @@ class MINDSPEED_API CausalLM : public Block {
   /// Hidden states after the final norm, [B*S, hidden] in the compute dtype.
   at::Tensor hidden(const MicroBatch& batch, KeyValueCache* cache = nullptr);
 
-  /// Logits [B, S, vocab] in the compute dtype.
-  at::Tensor logits(const MicroBatch& batch, KeyValueCache* cache = nullptr);
+  /// Logits [T, vocab] of hidden states [T, hidden], in the compute dtype.
+  at::Tensor logits_of_hidden(const at::Tensor& hidden_TN);
 
-  /// Sum of cross-entropies (plus z_loss * log_sum_exp^2 a token) over the valid tokens, and their number.
+  /// Sum of cross-entropies (plus z_loss * log_sum_exp^2 a token) over the valid tokens of `labels` (int64, one a
+  /// row of hidden_TN), and their number.
+  LossOutput loss_of_hidden(const at::Tensor& hidden_TN, const at::Tensor& labels, double z_loss = 0.0);
+
+  /// hidden() then loss_of_hidden().
   LossOutput loss(const MicroBatch& batch, double z_loss = 0.0);
 
   const ModelSpec& spec() const { return spec_; }
