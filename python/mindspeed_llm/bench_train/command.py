@@ -1,0 +1,191 @@
+"""``mindspeed bench train``: pairs of processes, ours and one peer, that take turns step by step.
+
+Both sides use the same number of threads and the same shapes. A round is one step of each; the order
+alternates. Ratios are taken within a round, so a machine that slows down slows both.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mindspeed_llm.bench_train.contestants import CONTESTANTS
+
+SHAPES: dict[str, dict[str, int]] = {
+    "hidden512": {
+        "hidden_size": 512,
+        "num_layers": 8,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "intermediate_size": 1376,
+        "vocab_size": 32000,
+    },
+    "hidden2048": {
+        "hidden_size": 2048,
+        "num_layers": 2,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 5632,
+        "vocab_size": 32000,
+    },
+}
+SIZES = [(2, 1024), (1, 4096)]
+
+
+class Worker:
+    """A contestant's process."""
+
+    def __init__(self, job: dict[str, Any]):
+        self.name = job["contestant"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mindspeed_llm.bench_train.worker", json.dumps(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Send a command and wait for its answer.
+
+        Raises:
+            RuntimeError: the process ended instead of answering.
+        """
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(
+                f"contestant {self.name} ended with exit code {self.process.wait()}; see above"
+            )
+        return json.loads(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+
+
+def step_flops(shape: dict[str, int], batch: int, sequence: int) -> float:
+    """FLOPs of a step as computed: 6 a weight and token, and the causal half of attention (x3.5 / 2)."""
+    hidden = shape["hidden_size"]
+    head_size = hidden // shape["num_attention_heads"]
+    key_value = shape["num_key_value_heads"] * head_size
+    layer = 2 * hidden * hidden + 2 * hidden * key_value + 3 * hidden * shape["intermediate_size"]
+    weights = shape["num_layers"] * layer + hidden * shape["vocab_size"]
+    tokens = batch * sequence
+    # Forward has two products of S x S/2 x hidden, backward five (the scores are computed again).
+    attention = shape["num_layers"] * 7 * 2 * tokens * (sequence + 1) / 2 * hidden
+    return 6.0 * weights * tokens + attention
+
+
+def run_pair(
+    peer: str, shape: dict[str, int], batch: int, sequence: int, rounds: int, threads: int
+) -> dict[str, Any]:
+    """Interleave ours and ``peer``; a row of the result table."""
+    job = {"shape": shape, "batch": batch, "sequence": sequence, "threads": threads}
+    workers: list[Worker] = []
+    try:
+        workers = [Worker({**job, "contestant": name}) for name in ("mindspeed", peer)]
+        for worker in workers:
+            worker.ask({"steps": 2})  # warm-up: compilation, allocator, optimizer state
+        gemm = workers[0].ask(
+            {"gemm": [batch * sequence, shape["hidden_size"], shape["hidden_size"] * 3]}
+        )
+        seconds: list[list[float]] = [[], []]
+        for number in range(rounds):
+            order = (0, 1) if number % 2 == 0 else (1, 0)
+            for index in order:
+                seconds[index] += workers[index].ask({"steps": 1})["seconds"]
+        memory = [worker.ask({"peak": True}) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.close()
+    ratios = [theirs / ours for ours, theirs in zip(*seconds, strict=True)]
+    tokens = batch * sequence
+    ours_s = statistics.median(seconds[0])
+    return {
+        "peer": peer,
+        "batch": batch,
+        "sequence": sequence,
+        "rounds": rounds,
+        "ours_tokens_per_s": tokens / ours_s,
+        "peer_tokens_per_s": tokens / statistics.median(seconds[1]),
+        "ratio_median": statistics.median(ratios),
+        "ratio_min": min(ratios),
+        "ratio_max": max(ratios),
+        "ours_peak_bytes": memory[0]["peak_bytes"],
+        "peer_peak_bytes": memory[1]["peak_bytes"],
+        "ours_baseline_bytes": memory[0]["baseline_bytes"],
+        "peer_baseline_bytes": memory[1]["baseline_bytes"],
+        "gemm_flops": gemm["gemm_flops"],
+        "ours_share_of_gemm_rate": step_flops(shape, batch, sequence) / ours_s / gemm["gemm_flops"],
+    }
+
+
+def _commit() -> str:
+    here = Path(__file__).resolve().parent
+    answer = subprocess.run(
+        ["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    )
+    return answer.stdout.strip() or "unknown"
+
+
+def _cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def main(argv: list[str]) -> int:
+    """Entry of ``mindspeed bench train``."""
+    parser = argparse.ArgumentParser(prog="mindspeed bench train", description=__doc__)
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="results go here")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds a pair")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--shape", choices=SHAPES, default="hidden512")
+    parser.add_argument(
+        "--peer", action="append", choices=[name for name in CONTESTANTS if name != "mindspeed"]
+    )
+    arguments = parser.parse_args(argv)
+    peers = arguments.peer or [name for name in CONTESTANTS if name != "mindspeed"]
+    shape = SHAPES[arguments.shape]
+    rows = []
+    print(
+        f"{'peer':<14}{'tokens':<10}{'ours tok/s':>11}{'peer tok/s':>11}{'ratio':>8}  "
+        f"{'spread':<13}{'ours MiB':>9}{'peer MiB':>9}{'GEMM':>7}"
+    )
+    for batch, sequence in SIZES:
+        for peer in peers:
+            row = run_pair(peer, shape, batch, sequence, arguments.rounds, arguments.threads)
+            rows.append(row)
+            print(
+                f"{peer:<14}{f'{batch}x{sequence}':<10}{row['ours_tokens_per_s']:>11.0f}"
+                f"{row['peer_tokens_per_s']:>11.0f}{row['ratio_median']:>8.2f}  "
+                f"{row['ratio_min']:.2f}..{row['ratio_max']:<7.2f}"
+                f"{row['ours_peak_bytes'] / 2**20:>9.0f}{row['peer_peak_bytes'] / 2**20:>9.0f}"
+                f"{row['ours_share_of_gemm_rate']:>7.0%}",
+                flush=True,
+            )
+    result = {
+        "command": "mindspeed bench train",
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "cpu": _cpu_name(),
+        "threads": arguments.threads,
+        "torch": torch.__version__,
+        "shape": shape,
+        "rows": rows,
+    }
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"written: {arguments.json}")
+    return 0
