@@ -120,7 +120,14 @@ class CausalLM(nn.Module):
         ``eos_token_id`` are filled with it; generation stops when all have.
         """
         return generate_tokens(
-            self.engine, input_ids, max_new_tokens, temperature, top_k, top_p, do_sample, eos_token_id
+            self.engine,
+            input_ids,
+            max_new_tokens,
+            temperature,
+            top_k,
+            top_p,
+            do_sample,
+            eos_token_id,
         )
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -181,11 +181,16 @@ def _may_be_ignored(name: str, targets: Mapping[str, torch.Tensor]) -> bool:
 def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        return [folder / name for name in sorted(set(json.loads(index.read_text())["weight_map"].values()))]
+        return [
+            folder / name
+            for name in sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        ]
     single = folder / "model.safetensors"
     if single.is_file():
         return [single]
-    raise CheckpointError(f"{folder}: neither model.safetensors nor model.safetensors.index.json is there")
+    raise CheckpointError(
+        f"{folder}: neither model.safetensors nor model.safetensors.index.json is there"
+    )
 
 
 def save_folder(
@@ -215,7 +220,9 @@ def save_folder(
         if len(shards) > 1:
             total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
             index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-            (temporary / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
+            (temporary / "model.safetensors.index.json").write_text(
+                json.dumps(index, indent=2) + "\n"
+            )
         if folder.is_dir():
             for path in temporary.iterdir():
                 os.replace(path, folder / path.name)
