@@ -7,5 +7,5 @@ import torch  # noqa: F401  (libmindspeed links against the libtorch that this i
 
 from mindspeed_core import _C
 
-__all__ = ["__version__", "_C"]
+__all__ = ["_C", "__version__"]
 __version__ = "0.1.0"

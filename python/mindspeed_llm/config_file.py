@@ -40,7 +40,9 @@ class ConfigFile:
         for text in assignments:
             name, equals, value = text.partition("=")
             if not equals or not name.strip():
-                raise ConfigError(f"command line: an override must be section.key=value, got {text!r}")
+                raise ConfigError(
+                    f"command line: an override must be section.key=value, got {text!r}"
+                )
             key: Key = tuple(name.strip().split("."))
             target = self.values
             for part in key[:-1]:

@@ -4,7 +4,6 @@ What differs between model kinds is data (``configs/hugging_face/<model_type>.ya
 """
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -147,7 +146,7 @@ def load_weights(folder: Path, parameters: Iterable[tuple[str, torch.Tensor]]) -
     for path in _weight_files(folder):
         try:
             with safe_open(path, framework="pt") as file:
-                for name in file.keys():  # noqa: SIM118  (not a mapping)
+                for name in file.keys():
                     target = targets.get(name)
                     if target is None:
                         if _may_be_ignored(name, targets):
@@ -225,7 +224,7 @@ def save_folder(
             )
         if folder.is_dir():
             for path in temporary.iterdir():
-                os.replace(path, folder / path.name)
+                path.replace(folder / path.name)
             temporary.rmdir()
         else:
             temporary.rename(folder)
