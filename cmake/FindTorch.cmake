@@ -22,12 +22,14 @@ if(Torch_FOUND AND NOT TARGET Torch::torch)
   if(Torch_VERSION VERSION_LESS 2.11 OR Torch_VERSION VERSION_GREATER_EQUAL 2.16)
     message(WARNING "torch ${Torch_VERSION} is outside the tested range 2.11 to 2.15")
   endif()
+  # at::parallel_for runs in its caller's OpenMP; without it every loop of ours would have one thread.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
   add_library(Torch::torch INTERFACE IMPORTED)
   target_include_directories(Torch::torch SYSTEM INTERFACE
     "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
   target_compile_definitions(Torch::torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
   target_link_libraries(Torch::torch INTERFACE
-    "${TORCH_LIBRARY_DIR}/libtorch_cpu.so" "${TORCH_LIBRARY_DIR}/libc10.so")
+    "${TORCH_LIBRARY_DIR}/libtorch_cpu.so" "${TORCH_LIBRARY_DIR}/libc10.so" OpenMP::OpenMP_CXX)
   add_library(Torch::python INTERFACE IMPORTED)
   target_link_libraries(Torch::python INTERFACE Torch::torch "${TORCH_LIBRARY_DIR}/libtorch_python.so")
 endif()
