@@ -23,14 +23,6 @@
 
 namespace mindspeed::train {
 
-/// Settings of our fused AdamW. Matrices decay by weight_decay, one-dim parameters do not.
-struct OptimizerSettings {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-};
-
 struct StepSettings {
   at::ScalarType compute_dtype = at::kFloat;
   double clip_norm = 1.0;  // global norm; 0 turns clipping off

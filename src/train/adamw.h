@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW (Loshchilov and Hutter 2019) over named parameters, with the fused multi-tensor update of ops/adamw.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "export.h"
+#include "parallel/data_parallel.h"
+
+namespace mindspeed::train {
+
+/// Settings of our fused AdamW. Matrices decay by weight_decay; one-dim parameters (norms, biases) do not.
+struct OptimizerSettings {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+};
+
+class MINDSPEED_API AdamW {
+ public:
+  AdamW(parallel::NamedTensors parameters, OptimizerSettings settings);
+
+  /// One update of every parameter that has a gradient; gradients are multiplied by `grad_scale` in the same pass.
+  void step(double learning_rate, double grad_scale);
+
+  /// exp_avg.<name> and exp_avg_sq.<name>, shaped as the parameters.
+  std::map<std::string, at::Tensor> state() const;
+  /// Copies into the state. Throws ValueError on a missing name or another shape.
+  void load_state(const std::map<std::string, at::Tensor>& state);
+
+  int64_t steps() const { return steps_; }
+  void set_steps(int64_t steps) { steps_ = steps; }
+
+ private:
+  struct Slot {
+    std::string name;
+    at::Tensor parameter;
+    at::Tensor exp_avg;
+    at::Tensor exp_avg_sq;
+  };
+  void update(const std::vector<Slot>& slots, double learning_rate, double weight_decay, double grad_scale);
+
+  OptimizerSettings settings_;
+  std::vector<Slot> decayed_;
+  std::vector<Slot> undecayed_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace mindspeed::train
