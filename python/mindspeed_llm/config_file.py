@@ -51,6 +51,8 @@ class ConfigFile:
                     inner = target[str(part)] = {}
                 target = inner
             target[str(key[-1])] = _plain(_load(value, "command line"), (), "", {})
+            for length in range(1, len(key)):
+                self._lines.setdefault(key[:length], "command line")
             self._lines[key] = "command line"
 
 
