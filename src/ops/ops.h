@@ -2,4 +2,12 @@
 // Umbrella of the fused operators.
 #pragma once
 
+#include "ops/adamw/adamw.h"
+#include "ops/add_rms_norm/add_rms_norm.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/geglu/geglu.h"
+#include "ops/layer_norm/layer_norm.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/rotary_embedding/rotary_embedding.h"
+#include "ops/squared_norm/squared_norm.h"
+#include "ops/swiglu/swiglu.h"

@@ -82,12 +82,12 @@ void backward(const RmsNormBackward& args, int64_t begin, int64_t end, float* gr
   }
 }
 
-void forward_rows(const RmsNormForward& args, int64_t begin, int64_t end) {
+void rms_norm_forward_all(const RmsNormForward& args, int64_t begin, int64_t end) {
   simd::visit_element_type(
       args.type, [&](auto element) { forward<decltype(element)>(args, begin, end); });
 }
 
-void backward_rows(const RmsNormBackward& args, int64_t begin, int64_t end, float* grad_weight) {
+void rms_norm_backward_all(const RmsNormBackward& args, int64_t begin, int64_t end, float* grad_weight) {
   simd::visit_element_type(args.type, [&](auto element) {
     backward<decltype(element)>(args, begin, end, grad_weight);
   });
@@ -99,16 +99,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace mindspeed::ops {
 
-HWY_EXPORT(forward_rows);
-HWY_EXPORT(backward_rows);
+HWY_EXPORT(rms_norm_forward_all);
+HWY_EXPORT(rms_norm_backward_all);
 
 void rms_norm_forward_rows(const RmsNormForward& args, int64_t begin, int64_t end) {
-  MINDSPEED_DISPATCH(forward_rows)(args, begin, end);
+  MINDSPEED_DISPATCH(rms_norm_forward_all)(args, begin, end);
 }
 
 void rms_norm_backward_rows(
     const RmsNormBackward& args, int64_t begin, int64_t end, float* grad_weight) {
-  MINDSPEED_DISPATCH(backward_rows)(args, begin, end, grad_weight);
+  MINDSPEED_DISPATCH(rms_norm_backward_all)(args, begin, end, grad_weight);
 }
 
 }  // namespace mindspeed::ops

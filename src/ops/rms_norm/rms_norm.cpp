@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/rms_norm/rms_norm.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "ops/operator_handle.h"
 #include "ops/rows.h"
 
 namespace mindspeed::ops {
@@ -104,17 +104,13 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
 }  // namespace reference
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mindspeed::rms_norm", "")
-                             .typed<decltype(rms_norm)>();
+  static const auto op = operator_handle<decltype(rms_norm)>("mindspeed::rms_norm");
   return op.call(x, weight, eps);
 }
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_forward(
     const at::Tensor& x, const at::Tensor& weight, double eps) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mindspeed::rms_norm_forward", "")
-                             .typed<decltype(rms_norm_forward)>();
+  static const auto op = operator_handle<decltype(rms_norm_forward)>("mindspeed::rms_norm_forward");
   return op.call(x, weight, eps);
 }
 
@@ -124,9 +120,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& rstd) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("mindspeed::rms_norm_backward", "")
-                             .typed<decltype(rms_norm_backward)>();
+  static const auto op = operator_handle<decltype(rms_norm_backward)>("mindspeed::rms_norm_backward");
   return op.call(grad, grad_sum, x, weight, rstd);
 }
 

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of geglu, over the structs of every gated activation. Torch-free.
+#pragma once
+
+#include "ops/gated/kernel.h"
+
+namespace mindspeed::ops {
+
+void geglu_forward_rows(const GatedForward& args, int64_t begin, int64_t end);
+void geglu_backward_rows(const GatedBackward& args, int64_t begin, int64_t end);
+
+}  // namespace mindspeed::ops

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// 1 / (1 + e^-x) for float32 vectors, included once a target by cpu_kernel.cpp files.
+#if defined(MINDSPEED_SIMD_SIGMOID_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MINDSPEED_SIMD_SIGMOID_INL_H_
+#undef MINDSPEED_SIMD_SIGMOID_INL_H_
+#else
+#define MINDSPEED_SIMD_SIGMOID_INL_H_
+#endif
+
+#include "simd/exponential-inl.h"
+#include "simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mindspeed::simd::HWY_NAMESPACE {
+
+HWY_INLINE FloatVector sigmoid(FloatTag d, FloatVector x) {
+  const auto one = hn::Set(d, 1.0F);
+  return hn::Div(one, hn::Add(one, exponential(d, hn::Neg(x))));
+}
+
+}  // namespace mindspeed::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
