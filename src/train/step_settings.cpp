@@ -39,7 +39,8 @@ OptimizerSettings parse_optimizer(const json& object) {
 StepSettings StepSettings::from_json(const std::string& text) {
   StepSettings settings;
   try {
-    for (const auto& [key, value] : json::parse(text).items()) {
+    const json object = json::parse(text);
+    for (const auto& [key, value] : object.items()) {
       if (key == "precision") {
         settings.compute_dtype = parse_precision(value.get<std::string>());
       } else if (key == "clip_norm") {
