@@ -78,6 +78,13 @@ def read_config_file(path: str | Path) -> ConfigFile:
     return ConfigFile(name, _plain(tree, (), name, lines), lines)
 
 
+def write_config_file(path: Path, values: dict[str, Any]) -> None:
+    """Write nested dicts as YAML."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.dump(values, path)
+
+
 def _load(text: str, name: str) -> Any:
     try:
         return YAML(typ="rt").load(text)

@@ -3,24 +3,40 @@
 A script that does not catch a :class:`UserError` ends with that line and exit code 1.
 """
 
+import os
 import sys
 from types import TracebackType
 
 
 class UserError(Exception):
-    """Something outside the program is wrong: a file, a disk, an argument. One clear line."""
+    """Something outside the program is wrong: a file, a disk, an argument. One clear line.
+
+    ``on_every_rank`` says that all ranks raise the same, so that one of a machine speaks for all.
+    """
+
+    on_every_rank = False
 
 
 class ConfigError(UserError, ValueError):
     """A configuration that cannot be run; the message begins with file and line."""
 
+    on_every_rank = True
+
 
 class TrainingError(UserError, RuntimeError):
-    """Training cannot go on (a non-finite loss, a failed rank, a checkpoint not written)."""
+    """Training cannot go on (a failed rank, a checkpoint not written)."""
+
+
+class NonFiniteError(TrainingError):
+    """Loss or gradients became infinite or NaN; names the first layer and operator."""
+
+    on_every_rank = True
 
 
 def print_error(error: BaseException) -> None:
     """Write ``mindspeed: error: MESSAGE`` as one line on stderr."""
+    if getattr(error, "on_every_rank", False) and os.environ.get("LOCAL_RANK", "0") != "0":
+        return
     text = " ".join(str(error).split())
     print(f"mindspeed: error: {text}", file=sys.stderr, flush=True)
 

@@ -13,7 +13,7 @@ from mindspeed_llm.errors import ConfigError
 def configs_folder() -> Path:
     """The folder with ``families/`` and ``models/``: in the installed package or the repository."""
     here = Path(__file__).resolve().parent
-    for folder in (here / "configs", here.parents[1] / "configs"):
+    for folder in (here.parents[1] / "configs", here / "configs"):
         if (folder / "models").is_dir():
             return folder
     raise ConfigError(f"{here / 'configs'}: the model presets are missing; install mindspeed again")

@@ -1,0 +1,26 @@
+"""Which fused operators run as kernels on a device, and which fall back to plain ATen, and why."""
+
+import torch
+
+TRAINING_OPS = (
+    "rms_norm",
+    "add_rms_norm",
+    "rotary_embedding",
+    "swiglu",
+    "flash_attention",
+    "linear_cross_entropy",
+    "adamw_",
+)
+
+
+def fused_kernels(device: torch.device) -> list[str]:
+    """Phrases for the plan: what is on (with the instruction set), what is off and why."""
+    key = {"cpu": "CPU", "cuda": "CUDA"}.get(device.type, "PrivateUse1")
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    on = [op for op in TRAINING_OPS if has(f"mindspeed::{op}", key)]
+    off = [op for op in TRAINING_OPS if op not in on]
+    where = f" ({torch.ops.mindspeed.isa_name()})" if device.type == "cpu" else ""
+    phrases = [f"on{where}: {', '.join(on)}"] if on else []
+    if off:
+        phrases.append(f"off (no {device.type} kernel, plain ATen instead): {', '.join(off)}")
+    return phrases

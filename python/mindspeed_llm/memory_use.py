@@ -1,0 +1,50 @@
+"""Memory that this process holds, and what a run is expected to need."""
+
+import resource
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from mindspeed_llm.config import TrainingArguments
+
+
+def peak_memory_bytes(device: torch.device) -> int:
+    """Largest memory so far: of the device's allocator, or of the process on a CPU."""
+    if device.type == "cpu":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return int(torch.get_device_module(device).max_memory_allocated(device))
+
+
+def resident_bytes() -> int:
+    """Memory of this process now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def expected_bytes(
+    args: "TrainingArguments",
+    spec: dict[str, Any],
+    num_parameters: int,
+    micro_batch: int,
+    shards: int,
+    bytes_per_value: int,
+    process_bytes: int,
+) -> int:
+    """Estimate for one process: fp32 weights, gradients and two AdamW moments, kept activations, the rest.
+
+    Args:
+        num_parameters: of the whole model.
+        shards: processes that share weights, gradients and moments (1 without fsdp).
+        bytes_per_value: of the compute type.
+        process_bytes: what the process already holds without the model (libraries).
+    """
+    hidden, attention = spec["hidden_size"], spec["attention"]
+    query = attention["num_heads"] * attention["head_size"]
+    key_value = attention["num_key_value_heads"] * attention["head_size"]
+    # A layer keeps two norms' inputs and outputs, q, k, v, the attention's output, gate, up and their product.
+    per_token = 4 * hidden + 2 * query + 2 * key_value + 3 * spec["mlp"]["intermediate_size"]
+    tokens = micro_batch * args.training.seq_len
+    activations = tokens * spec["num_layers"] * per_token * bytes_per_value
+    return process_bytes + 16 * num_parameters // shards + activations
