@@ -81,10 +81,9 @@ def _kernels() -> Finding:
     import torch
 
     import mindspeed_core  # noqa: F401  (registers the operators)
-    from mindspeed_llm.kernels import TRAINING_OPS, fused_kernels
+    from mindspeed_llm.kernels import TRAINING_OPS, fused_kernels, has_kernel
 
-    registered = torch._C._dispatch_has_kernel_for_dispatch_key
-    missing = [op for op in TRAINING_OPS if not registered(f"mindspeed::{op}", "CPU")]
+    missing = [op for op in TRAINING_OPS if not has_kernel(op, "CPU")]
     cure = f"no CPU kernel for {', '.join(missing)}: make build" if missing else ""
     return Finding("kernels", "; ".join(fused_kernels(torch.device("cpu"))), cure)
 

@@ -16,11 +16,18 @@ TRAINING_OPS = (
 def fused_kernels(device: torch.device) -> list[str]:
     """Phrases for the plan: what is on (with the instruction set), what is off and why."""
     key = {"cpu": "CPU", "cuda": "CUDA"}.get(device.type, "PrivateUse1")
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    on = [op for op in TRAINING_OPS if has(f"mindspeed::{op}", key)]
+    on = [op for op in TRAINING_OPS if has_kernel(op, key)]
     off = [op for op in TRAINING_OPS if op not in on]
     where = f" ({torch.ops.mindspeed.isa_name()})" if device.type == "cpu" else ""
     phrases = [f"on{where}: {', '.join(on)}"] if on else []
     if off:
         phrases.append(f"off (no {device.type} kernel, plain ATen instead): {', '.join(off)}")
     return phrases
+
+
+def has_kernel(op: str, dispatch_key: str) -> bool:
+    """Whether an operator (or the forward half that its autograd formula calls) has a kernel there."""
+    registered = torch._C._dispatch_has_kernel_for_dispatch_key
+    names = torch._C._dispatch_get_all_op_names()
+    halves = (f"mindspeed::{op}", f"mindspeed::{op}_forward")
+    return any(name in names and registered(name, dispatch_key) for name in halves)
