@@ -21,6 +21,16 @@ class Batches:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._ahead: tuple[int, Future[list[MicroBatch]]] | None = None
 
+    def prepare(self, first_sample: int) -> None:
+        """Read the first step's batches now, so that bad data is told before anything is written.
+
+        Raises:
+            ConfigError: a token that the model does not have.
+        """
+        self._read_ahead(first_sample)
+        assert self._ahead is not None
+        self._ahead[1].result()
+
     def take(self, first_sample: int) -> list[MicroBatch]:
         """Micro batches of the step that begins at ``first_sample``."""
         if self._ahead is None or self._ahead[0] != first_sample:

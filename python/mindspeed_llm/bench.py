@@ -4,7 +4,7 @@ import argparse
 from importlib import import_module
 
 SUBJECTS = {
-    "ops": "mindspeed_llm.bench_ops",
+    "ops": "mindspeed_core.bench_ops",
     "train": "mindspeed_llm.bench_train.command",
     "data": "mindspeed_llm.bench_data",
 }

@@ -19,9 +19,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from mindspeed_llm.config_checks import first_problem
+from mindspeed_llm.config_checks import Problem, first_problem, refused_layout
 from mindspeed_llm.config_errors import refuse_unknown_keys, to_config_error
 from mindspeed_llm.config_file import ConfigFile, read_config_file
+from mindspeed_llm.errors import ConfigError
 from mindspeed_llm.presets import preset_values
 
 
@@ -230,6 +231,8 @@ class DataConfig(Section):
     """prefix of .bin/.idx files, or a list of {path, weight}"""
     tokenizer: Text | None = None
     """tokenizer.json; checked against the model, kept beside the checkpoints for `generate`"""
+    cross_documents: Switch = False
+    """tokens attend to other documents in their sample; false: each document is on its own"""
 
 
 class TrainingConfig(Section):
@@ -344,3 +347,14 @@ class TrainingArguments(Section):
         if self._source is None:
             return key
         return f"{self._source.where(tuple(key.split('.')))}: {key}"
+
+    def error(self, problem: Problem) -> ConfigError:
+        """The exception for a broken rule, with the place of its key."""
+        place = self.where(problem.key).removesuffix(problem.key)
+        return ConfigError(f"{place}{problem.text}")
+
+    def refuse_untrained_layout(self) -> None:
+        """Raise ConfigError for a layout that models are built for but that is not trained yet."""
+        problem = refused_layout(self)
+        if problem is not None:
+            raise self.error(problem)

@@ -31,6 +31,7 @@ def main(argv: list[str]) -> int:
     )
     parsed = parser.parse_args(argv)
     args = TrainingArguments.from_yaml(parsed.config, parsed.overrides)
+    args.refuse_untrained_layout()
 
     from mindspeed_llm.models import AutoModelForCausalLM
     from mindspeed_llm.trainer import Trainer

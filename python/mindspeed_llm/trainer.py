@@ -15,9 +15,9 @@ import torch
 from torch.optim.lr_scheduler import LRScheduler
 
 from mindspeed_core import _C
-from mindspeed_llm.batches import Batches, MicroBatch, open_samples
+from mindspeed_llm.batches import Batches, MicroBatch
 from mindspeed_llm.config import TrainingArguments
-from mindspeed_llm.config_checks import Problem, micro_batch_size, refused_layout
+from mindspeed_llm.config_checks import Problem, micro_batch_size
 from mindspeed_llm.config_file import write_config_file
 from mindspeed_llm.errors import ConfigError, NonFiniteError, UserError
 from mindspeed_llm.flops import causal_pairs, training_flops
@@ -34,6 +34,7 @@ from mindspeed_llm.plan import Plan
 from mindspeed_llm.precision import Precision, choose_precision
 from mindspeed_llm.progress import Progress
 from mindspeed_llm.run_checkpoint import RunCheckpoint
+from mindspeed_llm.samples import open_samples
 from mindspeed_llm.schedules import Schedule
 from mindspeed_llm.supervision import Supervision
 from mindspeed_llm.world import World, join_world, set_log_level
@@ -65,9 +66,7 @@ class Trainer:
         lr_scheduler: LRScheduler | None = None,
     ) -> None:
         set_log_level()
-        problem = refused_layout(args)
-        if problem is not None:
-            raise _config_error(args, problem)
+        args.refuse_untrained_layout()
         if not isinstance(model, CausalLM):
             raise ConfigError(
                 f"Trainer: model must be made by AutoModelForCausalLM, got {type(model).__name__};"
@@ -128,7 +127,7 @@ class _Run:
             _C.pool_enable()
         micro = micro_batch_size(args, world.size)
         if isinstance(micro, Problem):
-            raise _config_error(args, micro)
+            raise args.error(micro)
         self.folder = prepare_output_folder(args)
         samples = open_samples(args)
         self.precision = choose_precision(args.training.precision, self.device)
@@ -150,6 +149,8 @@ class _Run:
         self.peak = peak_rate(self.device, self.precision)
         self.batches = Batches(samples, world, args.training.batch_size, micro)
         stack.callback(self.batches.close)
+        if self.step < args.training.max_steps:
+            self.batches.prepare(self.samples)
         self.metrics = MetricsLog(self.folder, self.step) if world.is_first else None
         if self.metrics is not None:
             stack.callback(self.metrics.close)
@@ -381,11 +382,6 @@ def _make_updater(trainer: Trainer, engine: Any) -> Updater:
         dict(engine.parameters()),
         dict(trainer.model.named_parameters()),
     )
-
-
-def _config_error(args: TrainingArguments, problem: Problem) -> ConfigError:
-    place = args.where(problem.key).removesuffix(problem.key)
-    return ConfigError(f"{place}{problem.text}")
 
 
 def _set_threads(args: TrainingArguments, world: World) -> None:
