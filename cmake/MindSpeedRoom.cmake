@@ -1,6 +1,7 @@
 # mindspeed_room(<name> [SOURCES ...] [DEPENDS <room>...] [TORCH_FREE])
 # One room of the engine: an object library mindspeed_<name> that goes into libmindspeed.
-# Sources named cpu_kernel*.cpp are torch-free and compiled without the precompiled torch header.
+# Sources named cpu_kernel*.cpp are torch-free and compiled without the precompiled torch header; they say
+# themselves where a multiplication and an addition are to round as one (no contraction).
 function(mindspeed_room name)
   cmake_parse_arguments(ROOM "TORCH_FREE" "" "SOURCES;DEPENDS" ${ARGN})
   set(target mindspeed_${name})
@@ -13,7 +14,7 @@ function(mindspeed_room name)
     target_precompile_headers(${target} REUSE_FROM mindspeed_torch_headers)
     foreach(source IN LISTS ROOM_SOURCES)
       if(source MATCHES "cpu_kernel[^/]*\\.cpp$")
-        set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-O3;-fno-math-errno")
+        set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-O3;-fno-math-errno;-ffp-contract=off")
       endif()
     endforeach()
   endif()

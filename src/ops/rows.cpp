@@ -15,7 +15,9 @@ constexpr int64_t kElementsPerTask = 16384;  // below that, waking a thread cost
 constexpr int64_t kMaxShares = 64;           // bounds the memory of the shares
 constexpr int64_t kMinRowsPerShare = 32;     // bounds the cost of adding the shares
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // [rows, N] as a view, if the leading dims collapse and rows are dense; undefined otherwise.
 at::Tensor view_as_rows(const at::Tensor& x) {
@@ -42,22 +44,42 @@ void check_float(const char* op, const char* name, const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
   TORCH_CHECK_VALUE(
       type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble,
-      op, ": ", name, " must be float32, bfloat16, float16 or float64, got ", type);
+      op,
+      ": ",
+      name,
+      " must be float32, bfloat16, float16 or float64, got ",
+      type);
 }
 
 void check_row_weight(
     const char* op, const at::Tensor& x, const char* name, const at::Tensor& weight) {
   TORCH_CHECK_VALUE(
       weight.dim() == 1 && weight.sym_size(0) == x.sym_size(-1),
-      op, ": ", name, " must have shape [", x.sym_size(-1), "], the last dim of x, got ",
+      op,
+      ": ",
+      name,
+      " must have shape [",
+      x.sym_size(-1),
+      "], the last dim of x, got ",
       weight.sym_sizes());
   TORCH_CHECK_VALUE(
       weight.scalar_type() == x.scalar_type() || weight.scalar_type() == at::kFloat,
-      op, ": ", name, " must be float32 or have the dtype of x (", x.scalar_type(), "), got ",
+      op,
+      ": ",
+      name,
+      " must be float32 or have the dtype of x (",
+      x.scalar_type(),
+      "), got ",
       weight.scalar_type());
   TORCH_CHECK_VALUE(
       weight.device() == x.device(),
-      op, ": ", name, " must be on the device of x (", x.device(), "), got ", weight.device());
+      op,
+      ": ",
+      name,
+      " must be on the device of x (",
+      x.device(),
+      "), got ",
+      weight.device());
 }
 
 void check_same(
@@ -68,15 +90,36 @@ void check_same(
     const at::Tensor& y) {
   TORCH_CHECK_VALUE(
       x.sym_sizes().equals(y.sym_sizes()),
-      op, ": ", y_name, " must have the shape of ", x_name, " ", x.sym_sizes(), ", got ",
+      op,
+      ": ",
+      y_name,
+      " must have the shape of ",
+      x_name,
+      " ",
+      x.sym_sizes(),
+      ", got ",
       y.sym_sizes());
   TORCH_CHECK_VALUE(
       x.scalar_type() == y.scalar_type(),
-      op, ": ", y_name, " must have the dtype of ", x_name, " (", x.scalar_type(), "), got ",
+      op,
+      ": ",
+      y_name,
+      " must have the dtype of ",
+      x_name,
+      " (",
+      x.scalar_type(),
+      "), got ",
       y.scalar_type());
   TORCH_CHECK_VALUE(
       x.device() == y.device(),
-      op, ": ", y_name, " must be on the device of ", x_name, " (", x.device(), "), got ",
+      op,
+      ": ",
+      y_name,
+      " must be on the device of ",
+      x_name,
+      " (",
+      x.device(),
+      "), got ",
       y.device());
 }
 
@@ -105,16 +148,14 @@ void for_rows(
 }
 
 at::Tensor sum_over_rows(
-    int64_t num_rows,
-    int64_t row_size,
-    const std::function<void(int64_t, int64_t, float*)>& body) {
+    int64_t num_rows, int64_t row_size, const std::function<void(int64_t, int64_t, float*)>& body) {
   if (num_rows == 0) return at::zeros({row_size}, at::kFloat);
   const int64_t rows_per_share = std::max(kMinRowsPerShare, divide_up(num_rows, kMaxShares));
   const int64_t num_shares = divide_up(num_rows, rows_per_share);
   at::Tensor shares = at::empty({num_shares, row_size}, at::kFloat);
   float* data = shares.mutable_data_ptr<float>();
-  const int64_t grain = std::max<int64_t>(
-      1, kElementsPerTask / std::max<int64_t>(1, rows_per_share * row_size));
+  const int64_t grain =
+      std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, rows_per_share * row_size));
   at::parallel_for(0, num_shares, grain, [&](int64_t begin, int64_t end) {
     for (int64_t share = begin; share < end; ++share) {
       const int64_t first = share * rows_per_share;

@@ -28,21 +28,21 @@ void check_same(
     const char* y_name,
     const at::Tensor& y);
 
-// x [..., N] as [rows, N] with unit stride inside a row. Copies only where the strides leave no other way.
+// x [..., N] as [rows, N] with unit stride inside a row. Copies only where the strides leave no
+// other way.
 at::Tensor as_rows(const at::Tensor& x);
 
 // The kernels' name for a float32, bfloat16 or float16 tensor's dtype.
 simd::ElementType element_type(const at::Tensor& tensor);
 
 // Runs body(begin, end) over [0, num_rows) on torch's threads, at least ~16 K elements a piece.
-void for_rows(int64_t num_rows, int64_t row_size, const std::function<void(int64_t, int64_t)>& body);
+void for_rows(
+    int64_t num_rows, int64_t row_size, const std::function<void(int64_t, int64_t)>& body);
 
-// A gradient that sums over rows: body(begin, end, share) writes the share [row_size] of rows [begin, end).
-// How rows are cut and in which order shares are added depends on the shape alone, so the result is the same on any
-// number of threads. Returns float32 [row_size].
+// A gradient that sums over rows: body(begin, end, share) writes the share [row_size] of rows
+// [begin, end). How rows are cut and in which order shares are added depends on the shape alone, so
+// the result is the same on any number of threads. Returns float32 [row_size].
 at::Tensor sum_over_rows(
-    int64_t num_rows,
-    int64_t row_size,
-    const std::function<void(int64_t, int64_t, float*)>& body);
+    int64_t num_rows, int64_t row_size, const std::function<void(int64_t, int64_t, float*)>& body);
 
 }  // namespace mindspeed::ops

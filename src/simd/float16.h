@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One IEEE half at a time to and from float32, rounding to nearest even, for instruction sets without conversion
-// instructions. Method: Fabian Giesen, "float->half variants" (public domain).
+// One IEEE half at a time to and from float32, rounding to nearest even, for instruction sets
+// without conversion instructions. Method: Fabian Giesen, "float->half variants" (public domain).
 #pragma once
 
 #include <bit>

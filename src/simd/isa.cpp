@@ -13,7 +13,8 @@
 namespace mindspeed::simd {
 namespace {
 
-// On x86 a lower bit is a newer instruction set. Every set up to AVX-512 counts as avx512, the rest as baseline.
+// On x86 a lower bit is a newer instruction set. Every set up to AVX-512 counts as avx512, the rest
+// as baseline.
 std::string_view name_of(int64_t target) {
 #if HWY_ARCH_X86
   if (target <= HWY_AVX3) return "avx512";
@@ -24,7 +25,9 @@ std::string_view name_of(int64_t target) {
   return "baseline";
 }
 
-int64_t best_of(int64_t targets) { return targets & -targets; }
+int64_t best_of(int64_t targets) {
+  return targets & -targets;
+}
 
 // The targets among `supported` whose name is at most `wanted`.
 int64_t targets_up_to(int64_t supported, std::string_view wanted) {
@@ -43,8 +46,9 @@ void restrict_to(std::string_view wanted) {
   const int64_t allowed = targets_up_to(supported, wanted);
   if (allowed == 0) {
     throw std::invalid_argument(
-        "MINDSPEED_ISA: must be supported by this CPU, got '" + std::string(wanted) + "' but the best here is " +
-        std::string(name_of(best_of(supported))) + "; unset it or name that one");
+        "MINDSPEED_ISA: must be supported by this CPU, got '" + std::string(wanted) +
+        "' but the best here is " + std::string(name_of(best_of(supported))) +
+        "; unset it or name that one");
   }
   hwy::DisableTargets(supported & ~allowed);
 }
@@ -64,8 +68,12 @@ int64_t chosen_target() {
 
 }  // namespace
 
-void select_isa() { chosen_target(); }
+void select_isa() {
+  chosen_target();
+}
 
-std::string isa_name() { return std::string(name_of(chosen_target())); }
+std::string isa_name() {
+  return std::string(name_of(chosen_target()));
+}
 
 }  // namespace mindspeed::simd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction set the kernels run with: the best that this CPU has, or the one that the environment variable
-// MINDSPEED_ISA names (baseline, avx2, avx512).
+// Which instruction set the kernels run with: the best that this CPU has, or the one that the
+// environment variable MINDSPEED_ISA names (baseline, avx2, avx512).
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ namespace mindspeed::simd {
 // Raises std::invalid_argument when MINDSPEED_ISA names none of these, or one that this CPU lacks.
 MINDSPEED_API std::string isa_name();
 
-// Makes the choice, once; every kernel call goes through here (see MINDSPEED_DISPATCH). Raises as isa_name() does.
+// Makes the choice, once; every kernel call goes through here (see MINDSPEED_DISPATCH). Raises as
+// isa_name() does.
 void select_isa();
 
 }  // namespace mindspeed::simd

@@ -13,9 +13,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace mindspeed::simd::HWY_NAMESPACE {
 
-HWY_INLINE FloatVector sigmoid(FloatTag d, FloatVector x) {
+struct Sigmoid {
+  FloatVector value;
+  FloatVector
+      complement;  // 1 - value, without the cancellation that the subtraction would have near 1
+};
+
+// Below -87 the value stays at e^-87. A NaN stays a NaN.
+HWY_INLINE Sigmoid sigmoid(FloatTag d, FloatVector x) {
   const auto one = hn::Set(d, 1.0F);
-  return hn::Div(one, hn::Add(one, exponential(d, hn::Neg(x))));
+  const auto decay = exponential(d, hn::Min(hn::Set(d, 87.0F), hn::Neg(x)));
+  const auto value = hn::Div(one, hn::Add(one, decay));
+  return {value, hn::Mul(decay, value)};
 }
 
 }  // namespace mindspeed::simd::HWY_NAMESPACE

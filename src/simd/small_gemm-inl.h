@@ -83,8 +83,9 @@ struct InnerRange {
   size_t last;
 };
 
-// C [rows, columns] (+)= A B over the panels that cover `columns`. inner_of(first_row, end_row) narrows the inner
-// dimension of a group of at most 6 rows, for triangular A; an empty range only clears (or keeps) C.
+// C [rows, columns] (+)= A B over the panels that cover `columns`. inner_of(first_row, end_row, column) narrows the
+// inner dimension of a tile of at most 6 rows and one panel from `column` on, for triangular A or C; a tile with an
+// empty range is not touched.
 template <class InnerOf>
 HWY_INLINE void multiply(
     size_t rows,
@@ -100,11 +101,12 @@ HWY_INLINE void multiply(
   for (size_t column = 0; column < columns; column += width, panels += panel_stride) {
     for (size_t row = 0; row < rows; row += kPanelRows) {
       const size_t count = std::min(kPanelRows, rows - row);
-      const InnerRange inner = inner_of(row, row + count);
-      const size_t size = inner.last > inner.first ? inner.last - inner.first : 0;
+      const InnerRange inner = inner_of(row, row + count, column);
+      if (inner.last <= inner.first) continue;
       const Rows part{a.data + row * a.row_stride + inner.first * a.k_stride, a.row_stride, a.k_stride};
       multiply_tile_rows(
-          count, part, panels + inner.first * width, size, c + row * c_stride + column, c_stride, add);
+          count, part, panels + inner.first * width, inner.last - inner.first, c + row * c_stride + column, c_stride,
+          add);
     }
   }
 }

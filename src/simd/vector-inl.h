@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of float32 from rows of any element type, included once a target by cpu_kernel.cpp files.
-// A loop body is written once and gets an access: Whole for full vectors, Part for the row's last, shorter one.
+// A loop body is written once and gets an access: Whole for full vectors, Part for the row's last,
+// shorter one.
 #if defined(MINDSPEED_SIMD_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MINDSPEED_SIMD_VECTOR_INL_H_
 #undef MINDSPEED_SIMD_VECTOR_INL_H_
@@ -22,7 +23,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using FloatTag = hn::ScalableTag<float>;
 using FloatVector = hn::Vec<FloatTag>;
 
-HWY_INLINE FloatVector load_vector(FloatTag d, const float* from) { return hn::LoadU(d, from); }
+HWY_INLINE FloatVector load_vector(FloatTag d, const float* from) {
+  return hn::LoadU(d, from);
+}
 
 HWY_INLINE FloatVector load_vector(FloatTag d, const BFloat16* from) {
   const hn::Rebind<uint16_t, FloatTag> d16;
@@ -42,7 +45,9 @@ HWY_INLINE FloatVector load_vector(FloatTag d, const Float16* from) {
 #endif
 }
 
-HWY_INLINE void store_vector(FloatVector v, FloatTag d, float* to) { hn::StoreU(v, d, to); }
+HWY_INLINE void store_vector(FloatVector v, FloatTag d, float* to) {
+  hn::StoreU(v, d, to);
+}
 
 // Rounds to nearest even; a NaN stays a (quiet) NaN.
 HWY_INLINE void store_vector(FloatVector v, [[maybe_unused]] FloatTag d, BFloat16* to) {
@@ -109,8 +114,8 @@ HWY_INLINE void for_each_vector(size_t size, const Body& body) {
   if (i < size) body(Part{size - i}, i);
 }
 
-// Sum over a row of what body(access, index) gives; lanes beyond the row must come out zero. Four sums run side by
-// side: one alone would wait for each addition's latency.
+// Sum over a row of what body(access, index) gives; lanes beyond the row must come out zero. Four
+// sums run side by side: one alone would wait for each addition's latency.
 template <class Body>
 HWY_INLINE float sum_over(size_t size, const Body& body) {
   const FloatTag d;

@@ -1,6 +1,7 @@
 """What each fused operator is tested and measured on: one module an operator, with a constant ``CASES``.
 
-The tests (``tests/python/ops``) and ``mindspeed bench ops`` read the same modules, so neither can forget an operator.
+The tests (``tests/python/ops``) and ``mindspeed bench ops`` read the same modules, so neither can
+forget an operator.
 """
 
 import importlib
@@ -21,8 +22,8 @@ MakeInputs = Callable[[torch.dtype], tuple[Any, ...]]
 class OperatorCases:
     """An operator, the formula it must equal, and inputs for both.
 
-    Inputs are positional arguments; tensors in them that require gradients are those that are differentiated. A maker
-    takes the dtype of the activations and gives the same numbers each time.
+    Inputs are positional arguments; tensors in them that require gradients are those that are
+    differentiated. A maker takes the dtype of the activations and gives the same numbers each time.
     """
 
     operator: Callable[..., Any]  # returns a tensor or a tuple of tensors
@@ -32,6 +33,9 @@ class OperatorCases:
     bench: Mapping[str, MakeInputs]
     dtypes: tuple[torch.dtype, ...] = FLOAT_DTYPES
     differentiable: bool = True
+    # (ours, peer) for the bench, where tests need wrappers that copy
+    in_place: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+    same_on_any_threads: bool = True  # False where torch's GEMM adds up in an order of its own
     # moved bytes of one forward and backward, from the inputs; None where another measure says more
     bytes_moved: Callable[..., int] | None = field(default=None)
 

@@ -46,6 +46,31 @@ def naive(params: Tensors, grads: Tensors, exp_avgs: Tensors, exp_avg_sqs: Tenso
     return tuple(tensor for values in updated for tensor in values)
 
 
+def fused_in_place(
+    params: Tensors, grads: Tensors, exp_avgs: Tensors, exp_avg_sqs: Tensors
+) -> None:
+    """The operator itself."""
+    torch.ops.mindspeed.adamw_(params, grads, exp_avgs, exp_avg_sqs, **SETTINGS)
+
+
+def naive_in_place(
+    params: Tensors, grads: Tensors, exp_avgs: Tensors, exp_avg_sqs: Tensors
+) -> None:
+    """torch.optim.AdamW's single-tensor steps, with the scaling of gradients that clipping asks for."""
+    beta1, beta2, lr = SETTINGS["beta1"], SETTINGS["beta2"], SETTINGS["lr"]
+    root = (1 - beta2 ** SETTINGS["step"]) ** 0.5
+    step_size = lr / (1 - beta1 ** SETTINGS["step"])
+    for param, unscaled, exp_avg, exp_avg_sq in zip(
+        params, grads, exp_avgs, exp_avg_sqs, strict=True
+    ):
+        grad = unscaled * SETTINGS["grad_scale"]
+        param.mul_(1 - lr * SETTINGS["weight_decay"])
+        exp_avg.lerp_(grad, 1 - beta1)
+        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        denominator = (exp_avg_sq.sqrt() / root).add_(SETTINGS["eps"])
+        param.addcdiv_(exp_avg, denominator, value=-step_size)
+
+
 def lists_of(*shapes: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensors, ...]:
     """Parameters, gradients and moments of the shapes."""
     params = [random(*shape, dtype=dtype, grad=False) for shape in shapes]
@@ -75,4 +100,5 @@ CASES = OperatorCases(
     bench={"8M": lambda dtype: lists_of((4096, 1024), (4096, 1024), (1024,), dtype=dtype)},
     dtypes=(torch.float32,),
     differentiable=False,
+    in_place=(fused_in_place, naive_in_place),
 )

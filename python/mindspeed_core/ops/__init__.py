@@ -1,20 +1,24 @@
 """Fused operators, differentiable, as plain functions.
 
-The same operators are ``torch.ops.mindspeed.*``; these are thin, typed doors to them. Each takes float32, bfloat16,
-float16 or float64, computes in float32 (float64 for float64) and rounds once at the end. Wrong shapes, dtypes or devices
-raise ValueError.
+The same operators are ``torch.ops.mindspeed.*``; these are thin, typed doors to them. Each takes
+float32, bfloat16, float16 or float64, computes in float32 (float64 for float64) and rounds once at
+the end. Wrong shapes, dtypes or devices raise ValueError.
 """
 
 import torch
 from torch import Tensor
 
 import mindspeed_core  # noqa: F401  (loads libmindspeed, which registers the operators)
+from mindspeed_core.ops import flash_attention
+from mindspeed_core.ops.linear_cross_entropy import linear_cross_entropy
 
 __all__ = [
     "add_rms_norm",
     "cross_entropy",
+    "flash_attention",
     "geglu",
     "layer_norm",
+    "linear_cross_entropy",
     "rms_norm",
     "rotary_embedding",
     "swiglu",
@@ -47,9 +51,9 @@ def rotary_embedding(
 ) -> Tensor:
     """Turn each pair of a head vector by its token's angle.
 
-    x [B, S, H, D] or [T, H, D]; cos, sin float32 [P, R/2] with R at most D, the rest passes through; positions int32, one
-    a token: its row of the tables (None: its place in the sequence). Pairs are (i, i + R/2), or with ``interleaved``
-    (2i, 2i+1). Differentiable in x.
+    x [B, S, H, D] or [T, H, D]; cos, sin float32 [P, R/2] with R at most D, the rest passes through;
+    positions int32, one a token: its row of the tables (None: its place in the sequence). Pairs are
+    (i, i + R/2), or with ``interleaved`` (2i, 2i+1). Differentiable in x.
     """
     return torch.ops.mindspeed.rotary_embedding(x, cos, sin, positions, interleaved)
 

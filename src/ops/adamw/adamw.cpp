@@ -14,14 +14,22 @@ namespace {
 void check_list(const char* name, at::TensorList params, at::TensorList others, bool dense) {
   TORCH_CHECK_VALUE(
       params.size() == others.size(),
-      "adamw_: ", name, " must have one tensor a parameter (", params.size(), "), got ",
+      "adamw_: ",
+      name,
+      " must have one tensor a parameter (",
+      params.size(),
+      "), got ",
       others.size());
   for (size_t i = 0; i < params.size(); ++i) {
     check_same("adamw_", "params", params[i], name, others[i]);
     TORCH_CHECK_VALUE(
         !dense || others[i].is_contiguous(),
-        "adamw_: ", name, " must be contiguous, got strides ", others[i].sym_strides(),
-        " at index ", i);
+        "adamw_: ",
+        name,
+        " must be contiguous, got strides ",
+        others[i].sym_strides(),
+        " at index ",
+        i);
   }
 }
 
@@ -38,7 +46,8 @@ void check_adamw(
     TORCH_CHECK_VALUE(
         param.scalar_type() == params[0].scalar_type() &&
             (param.scalar_type() == at::kFloat || param.scalar_type() == at::kDouble),
-        "adamw_: params must all be float32, or all float64, got ", param.scalar_type());
+        "adamw_: params must all be float32, or all float64, got ",
+        param.scalar_type());
   }
   check_list("params", params, params, /*dense=*/true);
   check_list("grads", params, grads, /*dense=*/false);
@@ -79,7 +88,17 @@ void below_autograd(
   {
     at::AutoDispatchBelowADInplaceOrView below;
     adamw_(
-        params, grads, exp_avgs, exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, step, grad_scale);
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        lr,
+        beta1,
+        beta2,
+        eps,
+        weight_decay,
+        step,
+        grad_scale);
   }
   for (const at::TensorList list : {params, exp_avgs, exp_avg_sqs}) {
     for (const at::Tensor& tensor : list) tensor.unsafeGetTensorImpl()->bump_version();
@@ -141,10 +160,16 @@ TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
       " float weight_decay, int step, float grad_scale) -> ()");
 }
 
-TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) { m.impl("adamw_", reference::adamw_); }
+TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) {
+  m.impl("adamw_", reference::adamw_);
+}
 
-TORCH_LIBRARY_IMPL(mindspeed, Meta, m) { m.impl("adamw_", fake); }
+TORCH_LIBRARY_IMPL(mindspeed, Meta, m) {
+  m.impl("adamw_", fake);
+}
 
-TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) { m.impl("adamw_", below_autograd); }
+TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) {
+  m.impl("adamw_", below_autograd);
+}
 
 }  // namespace mindspeed::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW with decoupled decay (Loshchilov and Hutter 2019, arXiv 1711.05101), one pass over all parameters:
+// AdamW with decoupled decay (Loshchilov and Hutter 2019, arXiv 1711.05101), one pass over all
+// parameters:
 //   g = grad * grad_scale          p -= lr * weight_decay * p
 //   m += (1 - beta1) (g - m)       v = beta2 v + (1 - beta2) g^2
 //   p -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
@@ -11,9 +12,10 @@
 
 namespace mindspeed::ops {
 
-// Updates params, exp_avgs and exp_avg_sqs in place; grads are only read. All float32 (or all float64), on one device;
-// params and moments contiguous. Rounds in the order of torch.optim.AdamW(foreach=False, fused=False), which it equals
-// to a few ulp. step counts from 1. Not differentiable. Raises ValueError for lists that do not match.
+// Updates params, exp_avgs and exp_avg_sqs in place; grads are only read. All float32 (or all
+// float64), on one device; params and moments contiguous. Rounds in the order of
+// torch.optim.AdamW(foreach=False, fused=False), which it equals to a few ulp. step counts from 1.
+// Not differentiable. Raises ValueError for lists that do not match.
 MINDSPEED_API void adamw_(
     at::TensorList params,
     at::TensorList grads,

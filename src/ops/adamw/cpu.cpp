@@ -29,7 +29,17 @@ void adamw_cpu(
     double grad_scale) {
   if (!params.empty() && params[0].scalar_type() == at::kDouble) {
     reference::adamw_(
-        params, grads, exp_avgs, exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, step, grad_scale);
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        lr,
+        beta1,
+        beta2,
+        eps,
+        weight_decay,
+        step,
+        grad_scale);
     return;
   }
   check_adamw(params, grads, exp_avgs, exp_avg_sqs, step);
@@ -67,6 +77,8 @@ void adamw_cpu(
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(mindspeed, CPU, m) { m.impl("adamw_", adamw_cpu); }
+TORCH_LIBRARY_IMPL(mindspeed, CPU, m) {
+  m.impl("adamw_", adamw_cpu);
+}
 
 }  // namespace mindspeed::ops

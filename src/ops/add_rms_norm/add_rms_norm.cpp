@@ -13,8 +13,7 @@
 
 namespace mindspeed::ops {
 
-void check_add_rms_norm(
-    const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight) {
+void check_add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight) {
   check_float("add_rms_norm", "x", x);
   TORCH_CHECK_VALUE(x.dim() >= 1, "add_rms_norm: x must have at least one dim, got a scalar");
   check_same("add_rms_norm", "x", x, "residual", residual);
@@ -111,7 +110,9 @@ TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) {
   m.impl("add_rms_norm_forward", reference::add_rms_norm_forward);
 }
 
-TORCH_LIBRARY_IMPL(mindspeed, Meta, m) { m.impl("add_rms_norm_forward", forward_fake); }
+TORCH_LIBRARY_IMPL(mindspeed, Meta, m) {
+  m.impl("add_rms_norm_forward", forward_fake);
+}
 
 TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) {
   m.impl("add_rms_norm", with_autograd);

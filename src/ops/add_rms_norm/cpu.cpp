@@ -42,6 +42,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> forward_cpu(
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(mindspeed, CPU, m) { m.impl("add_rms_norm_forward", forward_cpu); }
+TORCH_LIBRARY_IMPL(mindspeed, CPU, m) {
+  m.impl("add_rms_norm_forward", forward_cpu);
+}
 
 }  // namespace mindspeed::ops

@@ -16,12 +16,18 @@ void check_labels(const at::Tensor& labels, int64_t vocabulary, int64_t ignore_i
   for (int64_t row = 0; row < labels.numel(); ++row) {
     TORCH_CHECK_VALUE(
         data[row] == ignore_index || (data[row] >= 0 && data[row] < vocabulary),
-        "cross_entropy: labels must lie in [0, ", vocabulary, ") or be ignore_index (",
-        ignore_index, "), got ", data[row], " in row ", row);
+        "cross_entropy: labels must lie in [0, ",
+        vocabulary,
+        ") or be ignore_index (",
+        ignore_index,
+        "), got ",
+        data[row],
+        " in row ",
+        row);
   }
 }
 
-std::tuple<at::Tensor, at::Tensor> forward_cpu(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> forward_cpu(
     const at::Tensor& logits, const at::Tensor& labels, int64_t ignore_index) {
   check_cross_entropy(logits, labels);
   const at::Tensor dense_labels = labels.contiguous();
@@ -30,7 +36,8 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(
     return reference::cross_entropy_forward(logits, labels, ignore_index);
   }
   at::Tensor loss = at::empty(labels.sizes(), logits.options().dtype(at::kFloat));
-  at::Tensor log_sum_exp = at::empty(labels.sizes(), loss.options());
+  at::Tensor maximum = at::empty(labels.sizes(), loss.options());
+  at::Tensor log_sum = at::empty(labels.sizes(), loss.options());
   const at::Tensor rows = as_rows(logits);
   CrossEntropyForward args{};
   args.type = element_type(logits);
@@ -39,28 +46,31 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(
   args.labels = dense_labels.const_data_ptr<int64_t>();
   args.ignore_index = ignore_index;
   args.loss = loss.mutable_data_ptr<float>();
-  args.log_sum_exp = log_sum_exp.mutable_data_ptr<float>();
+  args.maximum = maximum.mutable_data_ptr<float>();
+  args.log_sum = log_sum.mutable_data_ptr<float>();
   args.vocabulary = rows.size(1);
   for_rows(rows.size(0), args.vocabulary, [&](int64_t begin, int64_t end) {
     cross_entropy_forward_rows(args, begin, end);
   });
-  return {loss, log_sum_exp};
+  return {loss, maximum, log_sum};
 }
 
 at::Tensor backward_cpu(
     const at::Tensor& grad,
     const at::Tensor& logits,
     const at::Tensor& labels,
-    const at::Tensor& log_sum_exp,
+    const at::Tensor& maximum,
+    const at::Tensor& log_sum,
     int64_t ignore_index) {
   if (logits.scalar_type() == at::kDouble) {
-    return reference::cross_entropy_backward(grad, logits, labels, log_sum_exp, ignore_index);
+    return reference::cross_entropy_backward(grad, logits, labels, maximum, log_sum, ignore_index);
   }
   at::Tensor grad_logits = at::empty(logits.sizes(), logits.options());
   const at::Tensor rows = as_rows(logits);
   const at::Tensor dense_grad = grad.contiguous();
   const at::Tensor dense_labels = labels.contiguous();
-  const at::Tensor dense_log_sum_exp = log_sum_exp.contiguous();
+  const at::Tensor dense_maximum = maximum.contiguous();
+  const at::Tensor dense_log_sum = log_sum.contiguous();
   check_labels(dense_labels, logits.size(1), ignore_index);
   CrossEntropyBackward args{};
   args.type = element_type(logits);
@@ -69,7 +79,8 @@ at::Tensor backward_cpu(
   args.logits_stride = rows.stride(0);
   args.labels = dense_labels.const_data_ptr<int64_t>();
   args.ignore_index = ignore_index;
-  args.log_sum_exp = dense_log_sum_exp.const_data_ptr<float>();
+  args.maximum = dense_maximum.const_data_ptr<float>();
+  args.log_sum = dense_log_sum.const_data_ptr<float>();
   args.grad_logits = grad_logits.mutable_data_ptr();
   args.vocabulary = rows.size(1);
   for_rows(rows.size(0), args.vocabulary, [&](int64_t begin, int64_t end) {

@@ -20,7 +20,8 @@ namespace mindspeed::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace sv = simd::HWY_NAMESPACE;
 
-// Elements [0, whole) fill vectors; the rest is handled one by one, for a padded lane would enter maximum and sum.
+// Elements [0, whole) fill vectors; the rest is handled one by one, for a padded lane would enter
+// maximum and sum.
 inline size_t whole_vectors(int64_t size) {
   const size_t lanes = hn::Lanes(sv::FloatTag());
   return static_cast<size_t>(size) / lanes * lanes;
@@ -37,9 +38,8 @@ float row_maximum(const T* row, int64_t size) {
   const float lowest = -std::numeric_limits<float>::infinity();
   const size_t whole = whole_vectors(size);
   auto maximum = hn::Set(d, lowest);
-  sv::for_each_vector(whole, [&](auto access, size_t i) {
-    maximum = hn::Max(access.load(d, row + i), maximum);
-  });
+  sv::for_each_vector(
+      whole, [&](auto access, size_t i) { maximum = hn::Max(access.load(d, row + i), maximum); });
   float result = hn::GetLane(hn::MaxOfLanes(d, maximum));
   for (size_t i = whole; i < static_cast<size_t>(size); ++i) {
     result = std::max(result, element(row, i));
@@ -48,9 +48,8 @@ float row_maximum(const T* row, int64_t size) {
 }
 
 template <class T>
-float row_log_sum_exp(const T* row, int64_t size) {
+float row_log_sum(const T* row, int64_t size, float maximum) {
   const sv::FloatTag d;
-  const float maximum = row_maximum(row, size);
   const auto shift = hn::Set(d, maximum);
   const size_t whole = whole_vectors(size);
   float sum = sv::sum_over(whole, [&](auto access, size_t i) {
@@ -59,7 +58,7 @@ float row_log_sum_exp(const T* row, int64_t size) {
   for (size_t i = whole; i < static_cast<size_t>(size); ++i) {
     sum += std::exp(element(row, i) - maximum);
   }
-  return maximum + std::log(sum);
+  return std::log(sum);
 }
 
 template <class T>
@@ -67,15 +66,19 @@ void forward(const CrossEntropyForward& args, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const int64_t label = args.labels[row];
     args.loss[row] = 0.0F;
-    args.log_sum_exp[row] = 0.0F;
+    args.maximum[row] = 0.0F;
+    args.log_sum[row] = 0.0F;
     if (label == args.ignore_index) continue;
     const T* logits = static_cast<const T*>(args.logits) + row * args.logits_stride;
-    args.log_sum_exp[row] = row_log_sum_exp(logits, args.vocabulary);
-    args.loss[row] = args.log_sum_exp[row] - element(logits, label);
+    const float maximum = row_maximum(logits, args.vocabulary);
+    args.maximum[row] = maximum;
+    args.log_sum[row] = row_log_sum(logits, args.vocabulary, maximum);
+    args.loss[row] = args.log_sum[row] + (maximum - element(logits, label));
   }
 }
 
-// d loss / d logit = softmax - one_hot(label)
+// d loss / d logit = softmax - one_hot(label). Maximum and log of the sum are subtracted one after
+// the other: their sum would have lost digits.
 template <class T>
 void backward(const CrossEntropyBackward& args, int64_t begin, int64_t end) {
   const sv::FloatTag d;
@@ -89,13 +92,15 @@ void backward(const CrossEntropyBackward& args, int64_t begin, int64_t end) {
     }
     const float grad = args.grad[row];
     const auto scale = hn::Set(d, grad);
-    const auto shift = hn::Set(d, args.log_sum_exp[row]);
+    const auto maximum = hn::Set(d, args.maximum[row]);
+    const auto log_sum = hn::Set(d, args.log_sum[row]);
+    const auto softmax = [&](sv::FloatVector logit) {
+      return sv::exponential(d, hn::Sub(hn::Sub(logit, maximum), log_sum));
+    };
     sv::for_each_vector(args.vocabulary, [&](auto access, size_t i) {
-      const auto probability = sv::exponential(d, hn::Sub(access.load(d, logits + i), shift));
-      access.store(hn::Mul(probability, scale), d, grad_logits + i);
+      access.store(hn::Mul(softmax(access.load(d, logits + i)), scale), d, grad_logits + i);
     });
-    const auto at_label = sv::exponential(
-        d, hn::Sub(hn::Set(d, element(logits, label)), shift));
+    const auto at_label = softmax(hn::Set(d, element(logits, label)));
     const auto minus_one = hn::Sub(at_label, hn::Set(d, 1.0F));
     sv::Part{1}.store(hn::Mul(minus_one, scale), d, grad_logits + label);
   }

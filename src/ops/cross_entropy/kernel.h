@@ -9,25 +9,27 @@
 namespace mindspeed::ops {
 
 struct CrossEntropyForward {
-  simd::ElementType type;   // of logits
+  simd::ElementType type;  // of logits
   const void* logits;
   int64_t logits_stride;
   const int64_t* labels;
   int64_t ignore_index;
-  float* loss;              // one a row; 0 where the label is ignored
-  float* log_sum_exp;       // one a row
+  float* loss;     // one a row; 0 where the label is ignored
+  float* maximum;  // one a row
+  float* log_sum;  // one a row: log of the sum of e^(logit - maximum)
   int64_t vocabulary;
 };
 
 struct CrossEntropyBackward {
-  simd::ElementType type;   // of logits, grad_logits
-  const float* grad;        // one a row
+  simd::ElementType type;  // of logits, grad_logits
+  const float* grad;       // one a row
   const void* logits;
   int64_t logits_stride;
   const int64_t* labels;
   int64_t ignore_index;
-  const float* log_sum_exp;
-  void* grad_logits;        // contiguous
+  const float* maximum;
+  const float* log_sum;
+  void* grad_logits;  // contiguous
   int64_t vocabulary;
 };
 

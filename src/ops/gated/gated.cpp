@@ -26,9 +26,8 @@ at::Tensor gated_forward_cpu(
   args.up_stride = up_rows.stride(0);
   args.out = out.mutable_data_ptr();
   args.size = gate_rows.size(1);
-  for_rows(gate_rows.size(0), args.size, [&](int64_t begin, int64_t end) {
-    kernel(args, begin, end);
-  });
+  for_rows(
+      gate_rows.size(0), args.size, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
   return out;
 }
 
@@ -53,9 +52,8 @@ std::tuple<at::Tensor, at::Tensor> gated_backward_cpu(
   args.grad_gate = grad_gate.mutable_data_ptr();
   args.grad_up = grad_up.mutable_data_ptr();
   args.size = gate_rows.size(1);
-  for_rows(gate_rows.size(0), args.size, [&](int64_t begin, int64_t end) {
-    kernel(args, begin, end);
-  });
+  for_rows(
+      gate_rows.size(0), args.size, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
   return {grad_gate, grad_up};
 }
 

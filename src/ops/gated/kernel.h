@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of y = f(gate) * up, what swiglu and geglu share. Torch-free. Strides count elements between rows; outputs are
-// contiguous.
+// Rows of y = f(gate) * up, what swiglu and geglu share. Torch-free. Strides count elements between
+// rows; outputs are contiguous.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 #include <torch/library.h>
 
 #include "ops/gated/gated.h"
-#include "ops/geglu/kernel.h"
 #include "ops/geglu/geglu.h"
+#include "ops/geglu/kernel.h"
 
 namespace mindspeed::ops {
 namespace {

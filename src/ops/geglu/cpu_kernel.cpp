@@ -17,22 +17,22 @@ struct GeluTanh {
   static constexpr float kTwoRoot = 1.5957691216057308F;  // 2 sqrt(2/pi)
   static constexpr float kCubic = 0.044715F;
 
-  static sv::FloatVector half_tanh(sv::FloatTag d, sv::FloatVector g, sv::FloatVector square) {
+  static sv::Sigmoid half_tanh(sv::FloatTag d, sv::FloatVector g, sv::FloatVector square) {
     const auto inner = hn::MulAdd(hn::Mul(square, g), hn::Set(d, kCubic), g);
     return sv::sigmoid(d, hn::Mul(inner, hn::Set(d, kTwoRoot)));
   }
   static sv::FloatVector value(sv::FloatTag d, sv::FloatVector g) {
-    return hn::Mul(g, half_tanh(d, g, hn::Mul(g, g)));
+    return hn::Mul(g, half_tanh(d, g, hn::Mul(g, g)).value);
   }
   // s = sigmoid(2 z):  f = g s,  f' = s + g s (1 - s) 2 z'
   static ValueAndSlope slope(sv::FloatTag d, sv::FloatVector g) {
     const auto one = hn::Set(d, 1.0F);
     const auto square = hn::Mul(g, g);
-    const auto s = half_tanh(d, g, square);
+    const auto [s, complement] = half_tanh(d, g, square);
     const auto value = hn::Mul(g, s);
     const auto inner_slope =
         hn::Mul(hn::MulAdd(square, hn::Set(d, 3 * kCubic), one), hn::Set(d, kTwoRoot));
-    return {value, hn::MulAdd(hn::Mul(value, hn::Sub(one, s)), inner_slope, s)};
+    return {value, hn::MulAdd(hn::Mul(value, complement), inner_slope, s)};
   }
 };
 

@@ -11,9 +11,10 @@
 
 namespace mindspeed::ops {
 
-// gate, up [..., F] of one dtype: float32, bfloat16, float16 or float64. Rows may be strided (halves of a packed
-// [..., 2F] are read in place). Arithmetic is float32 and rounds once. Backward keeps gate and up only.
-// Raises ValueError for different shapes, dtypes or devices.
+// gate, up [..., F] of one dtype: float32, bfloat16, float16 or float64. Rows may be strided
+// (halves of a packed
+// [..., 2F] are read in place). Arithmetic is float32 and rounds once. Backward keeps gate and up
+// only. Raises ValueError for different shapes, dtypes or devices.
 MINDSPEED_API at::Tensor geglu(const at::Tensor& gate, const at::Tensor& up);
 
 // (grad_gate, grad_up)

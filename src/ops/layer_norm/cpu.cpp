@@ -67,13 +67,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
   args.rstd = rstd_rows.const_data_ptr<float>();
   args.grad_x = grad_x.mutable_data_ptr();
   args.size = rows.size(1);
-  const at::Tensor grad_affine = sum_over_rows(
-      rows.size(0), 2 * args.size, [&](int64_t begin, int64_t end, float* share) {
+  const at::Tensor grad_affine =
+      sum_over_rows(rows.size(0), 2 * args.size, [&](int64_t begin, int64_t end, float* share) {
         layer_norm_backward_rows(args, begin, end, share);
       });
   const auto half = [&](int64_t start) {
-    return grad_affine.slice(0, start, start + args.size).to(
-        weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    return grad_affine.slice(0, start, start + args.size)
+        .to(weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   };
   return {grad_x, half(0), half(args.size)};
 }

@@ -18,7 +18,8 @@ namespace mindspeed::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace sv = simd::HWY_NAMESPACE;
 
-// Sum of (x - mean)^2; the row lies in the nearest cache by now, so a second pass costs little and loses no digits.
+// Sum of (x - mean)^2; the row lies in the nearest cache by now, so a second pass costs little and
+// loses no digits.
 template <class T>
 float centred_squares(const T* x, int64_t size, float mean) {
   const sv::FloatTag d;
@@ -31,8 +32,8 @@ float centred_squares(const T* x, int64_t size, float mean) {
   if (whole < static_cast<size_t>(size)) {
     const sv::Part rest{static_cast<size_t>(size) - whole};
     const auto v = hn::Sub(rest.load(d, x + whole), centre);
-    sum += hn::GetLane(hn::SumOfLanes(
-        d, hn::IfThenElseZero(hn::FirstN(d, rest.count), hn::Mul(v, v))));
+    sum += hn::GetLane(
+        hn::SumOfLanes(d, hn::IfThenElseZero(hn::FirstN(d, rest.count), hn::Mul(v, v))));
   }
   return sum;
 }
@@ -44,9 +45,9 @@ void forward(const LayerNormForward& args, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const T* x = static_cast<const T*>(args.x) + row * args.x_stride;
     T* out = static_cast<T*>(args.out) + row * args.size;
-    const float mean = sv::sum_over(args.size, [&](auto access, size_t i) {
-                         return access.load(d, x + i);
-                       }) / size;
+    const float mean =
+        sv::sum_over(args.size, [&](auto access, size_t i) { return access.load(d, x + i); }) /
+        size;
     const float rstd = 1.0F / std::sqrt(centred_squares(x, args.size, mean) / size + args.eps);
     args.mean[row] = mean;
     args.rstd[row] = rstd;
@@ -103,9 +104,8 @@ void layer_norm_forward_all(const LayerNormForward& args, int64_t begin, int64_t
 
 void layer_norm_backward_all(
     const LayerNormBackward& args, int64_t begin, int64_t end, float* grad_affine) {
-  simd::visit_element_type(args.type, [&](auto element) {
-    backward<decltype(element)>(args, begin, end, grad_affine);
-  });
+  simd::visit_element_type(
+      args.type, [&](auto element) { backward<decltype(element)>(args, begin, end, grad_affine); });
 }
 
 }  // namespace mindspeed::ops::HWY_NAMESPACE

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerNorm over rows. Torch-free. Strides count elements between rows; rows without a stride are contiguous.
+// LayerNorm over rows. Torch-free. Strides count elements between rows; rows without a stride are
+// contiguous.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,11 @@ struct LayerNormForward {
   const void* x;
   int64_t x_stride;
   const float* weight;
-  const float* bias;       // null: none
+  const float* bias;  // null: none
   void* out;
-  float* mean;             // one a row
-  float* rstd;             // one a row: 1 / sqrt(variance + eps)
-  int64_t size;            // of a row
+  float* mean;   // one a row
+  float* rstd;   // one a row: 1 / sqrt(variance + eps)
+  int64_t size;  // of a row
   float eps;
 };
 
@@ -36,7 +37,8 @@ struct LayerNormBackward {
 
 // Rows [begin, end).
 void layer_norm_forward_rows(const LayerNormForward& args, int64_t begin, int64_t end);
-// The same, and their share of the gradients of weight (grad_affine[0, size)) and bias (grad_affine[size, 2 size)).
+// The same, and their share of the gradients of weight (grad_affine[0, size)) and bias
+// (grad_affine[size, 2 size)).
 void layer_norm_backward_rows(
     const LayerNormBackward& args, int64_t begin, int64_t end, float* grad_affine);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LayerNorm (Ba et al. 2016, arXiv 1607.06450):
-//   y = (x - mean) / sqrt(variance + eps) * weight + bias     over the last dim, variance with divisor N
+//   y = (x - mean) / sqrt(variance + eps) * weight + bias     over the last dim, variance with
+//   divisor N
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +14,8 @@
 namespace mindspeed::ops {
 
 // x [..., N]: float32, bfloat16, float16 or float64; weight, bias [N]: the dtype of x, or float32.
-// Arithmetic is float32 (float64 for float64) and rounds once. Backward keeps x and two floats a row.
-// Raises ValueError for other shapes, dtypes or devices.
+// Arithmetic is float32 (float64 for float64) and rounds once. Backward keeps x and two floats a
+// row. Raises ValueError for other shapes, dtypes or devices.
 MINDSPEED_API at::Tensor layer_norm(
     const at::Tensor& x,
     const at::Tensor& weight,

@@ -62,8 +62,8 @@ std::tuple<at::Tensor, at::Tensor> backward_cpu(
   args.rstd = rstd_rows.const_data_ptr<float>();
   args.grad_x = grad_x.mutable_data_ptr();
   args.size = rows.size(1);
-  const at::Tensor grad_weight = sum_over_rows(
-      rows.size(0), args.size, [&](int64_t begin, int64_t end, float* share) {
+  const at::Tensor grad_weight =
+      sum_over_rows(rows.size(0), args.size, [&](int64_t begin, int64_t end, float* share) {
         rms_norm_backward_rows(args, begin, end, share);
       });
   return {grad_x, grad_weight.to(weight.scalar_type())};

@@ -87,10 +87,10 @@ void rms_norm_forward_all(const RmsNormForward& args, int64_t begin, int64_t end
       args.type, [&](auto element) { forward<decltype(element)>(args, begin, end); });
 }
 
-void rms_norm_backward_all(const RmsNormBackward& args, int64_t begin, int64_t end, float* grad_weight) {
-  simd::visit_element_type(args.type, [&](auto element) {
-    backward<decltype(element)>(args, begin, end, grad_weight);
-  });
+void rms_norm_backward_all(
+    const RmsNormBackward& args, int64_t begin, int64_t end, float* grad_weight) {
+  simd::visit_element_type(
+      args.type, [&](auto element) { backward<decltype(element)>(args, begin, end, grad_weight); });
 }
 
 }  // namespace mindspeed::ops::HWY_NAMESPACE

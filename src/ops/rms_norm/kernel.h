@@ -10,26 +10,26 @@
 namespace mindspeed::ops {
 
 struct RmsNormForward {
-  simd::ElementType type;    // of x, residual, sum, out
+  simd::ElementType type;  // of x, residual, sum, out
   const void* x;
   int64_t x_stride;
-  const void* residual;      // null: no addition, sum unused
+  const void* residual;  // null: no addition, sum unused
   int64_t residual_stride;
   const float* weight;
-  void* sum;                 // x + residual as stored, which is what gets normalised
+  void* sum;  // x + residual as stored, which is what gets normalised
   void* out;
-  float* rstd;               // one a row: 1 / sqrt(mean(x^2) + eps)
-  int64_t size;              // of a row
+  float* rstd;   // one a row: 1 / sqrt(mean(x^2) + eps)
+  int64_t size;  // of a row
   float eps;
 };
 
 struct RmsNormBackward {
-  simd::ElementType type;    // of grad, x, grad_sum, grad_x
+  simd::ElementType type;  // of grad, x, grad_sum, grad_x
   const void* grad;
   int64_t grad_stride;
-  const void* grad_sum;      // gradient that reaches x past the norm; null: none
+  const void* grad_sum;  // gradient that reaches x past the norm; null: none
   int64_t grad_sum_stride;
-  const void* x;             // what was normalised
+  const void* x;  // what was normalised
   int64_t x_stride;
   const float* weight;
   const float* rstd;

@@ -96,8 +96,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
   at::Tensor grad_x =
       (grad_normed - normed * (grad_normed * normed).mean(-1, /*keepdim=*/true)) * scale;
   if (grad_sum) grad_x = grad_x + grad_sum->to(type);
-  const at::Tensor grad_weight =
-      (wide_grad * normed).reshape_symint({-1, x.sym_size(-1)}).sum(0);
+  const at::Tensor grad_weight = (wide_grad * normed).reshape_symint({-1, x.sym_size(-1)}).sum(0);
   return {grad_x.to(x.scalar_type()).contiguous(), grad_weight.to(weight.scalar_type())};
 }
 
@@ -120,7 +119,8 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& rstd) {
-  static const auto op = operator_handle<decltype(rms_norm_backward)>("mindspeed::rms_norm_backward");
+  static const auto op =
+      operator_handle<decltype(rms_norm_backward)>("mindspeed::rms_norm_backward");
   return op.call(grad, grad_sum, x, weight, rstd);
 }
 

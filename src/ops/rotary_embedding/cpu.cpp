@@ -20,7 +20,9 @@ at::Tensor checked_positions(const at::Tensor& positions, int64_t num_rows) {
     const int64_t high = wide.max().item<int64_t>();
     TORCH_CHECK_VALUE(
         low >= 0 && high < num_rows,
-        "rotary_embedding: positions must lie in [0, ", num_rows, "), the rows of cos and sin, got ",
+        "rotary_embedding: positions must lie in [0, ",
+        num_rows,
+        "), the rows of cos and sin, got ",
         low < 0 ? low : high);
   }
   return wide.to(at::kInt);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape letters: B batch, S sequence, T tokens, H heads, D head size, P positions, R rotated elements.
+// Shape letters: B batch, S sequence, T tokens, H heads, D head size, P positions, R rotated
+// elements.
 #include "ops/rotary_embedding/rotary_embedding.h"
 
 #include <ATen/ops/cat.h>
@@ -18,18 +19,24 @@ namespace {
 void check_positions(const at::Tensor& x, const at::Tensor& positions) {
   TORCH_CHECK_VALUE(
       positions.scalar_type() == at::kInt || positions.scalar_type() == at::kLong,
-      "rotary_embedding: positions must be int32 or int64, got ", positions.scalar_type());
+      "rotary_embedding: positions must be int32 or int64, got ",
+      positions.scalar_type());
   const auto tokens = x.sym_sizes().slice(0, x.dim() - 2);
-  const bool one_a_token = positions.sym_sizes().equals(tokens) ||
-                           (positions.dim() == 1 && positions.sym_numel() == x.sym_numel() /
-                                (x.sym_size(-1) * x.sym_size(-2)));
+  const bool one_a_token =
+      positions.sym_sizes().equals(tokens) ||
+      (positions.dim() == 1 &&
+       positions.sym_numel() == x.sym_numel() / (x.sym_size(-1) * x.sym_size(-2)));
   TORCH_CHECK_VALUE(
       one_a_token,
-      "rotary_embedding: positions must hold one number a token, shape ", tokens, " or flat, got ",
+      "rotary_embedding: positions must hold one number a token, shape ",
+      tokens,
+      " or flat, got ",
       positions.sym_sizes());
   TORCH_CHECK_VALUE(
       positions.device() == x.device(),
-      "rotary_embedding: positions must be on the device of x (", x.device(), "), got ",
+      "rotary_embedding: positions must be on the device of x (",
+      x.device(),
+      "), got ",
       positions.device());
 }
 
@@ -48,19 +55,30 @@ void check_rotary_embedding(
   check_same("rotary_embedding", "cos", cos, "sin", sin);
   TORCH_CHECK_VALUE(
       cos.scalar_type() == arithmetic_type(x) && cos.device() == x.device(),
-      "rotary_embedding: cos and sin must be ", arithmetic_type(x), " on ", x.device(), ", got ",
-      cos.scalar_type(), " on ", cos.device());
+      "rotary_embedding: cos and sin must be ",
+      arithmetic_type(x),
+      " on ",
+      x.device(),
+      ", got ",
+      cos.scalar_type(),
+      " on ",
+      cos.device());
   TORCH_CHECK_VALUE(
       cos.dim() == 2 && 2 * cos.sym_size(1) <= x.sym_size(-1),
       "rotary_embedding: cos and sin must have shape [P, R/2] with R at most the head size (",
-      x.sym_size(-1), "), got ", cos.sym_sizes());
+      x.sym_size(-1),
+      "), got ",
+      cos.sym_sizes());
   if (positions) {
     check_positions(x, *positions);
   } else {
     TORCH_CHECK_VALUE(
         cos.sym_size(0) >= x.sym_size(-3),
         "rotary_embedding: cos and sin must have a row for each of the sequence's ",
-        x.sym_size(-3), " places, got ", cos.sym_size(0), "; make longer tables or pass positions");
+        x.sym_size(-3),
+        " places, got ",
+        cos.sym_size(0),
+        "; make longer tables or pass positions");
   }
 }
 
@@ -161,8 +179,7 @@ at::Tensor rotary_embedding(
   const at::Tensor second = pairs.select(-1, 1);
   const std::vector<at::Tensor> turned{
       first * cos_rows - second * sin_rows, second * cos_rows + first * sin_rows};
-  const at::Tensor merged =
-      interleaved ? at::stack(turned, -1).flatten(-2) : at::cat(turned, -1);
+  const at::Tensor merged = interleaved ? at::stack(turned, -1).flatten(-2) : at::cat(turned, -1);
   return at::cat({merged, wide.slice(-1, 2 * half)}, -1).to(x.scalar_type()).contiguous();
 }
 
@@ -174,8 +191,7 @@ at::Tensor rotary_embedding(
     const at::Tensor& sin,
     const std::optional<at::Tensor>& positions,
     bool interleaved) {
-  static const auto op =
-      operator_handle<decltype(rotary_embedding)>("mindspeed::rotary_embedding");
+  static const auto op = operator_handle<decltype(rotary_embedding)>("mindspeed::rotary_embedding");
   return op.call(x, cos, sin, positions, interleaved);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding (Su et al. 2021, arXiv 2104.09864): every pair (a, b) of a head vector turns by its token's
-// angle,  (a cos - b sin, b cos + a sin).
+// Rotary position embedding (Su et al. 2021, arXiv 2104.09864): every pair (a, b) of a head vector
+// turns by its token's angle,  (a cos - b sin, b cos + a sin).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +11,12 @@
 
 namespace mindspeed::ops {
 
-// x [B, S, H, D] or [T, H, D]: float32, bfloat16, float16 or float64. cos, sin [P, R/2] with even R <= D, float32
-// (float64 for float64): a row for each position; the elements past R pass through. positions: int32 [T] or [B, S], each
-// token's row; none: the token's place in its sequence.
-// Pairs are (i, i + R/2), as Hugging Face's LLaMA has them; interleaved: (2i, 2i+1).
-// Differentiable in x; backward keeps the tables only. Raises ValueError for other shapes, dtypes, devices, for positions
-// outside the tables (on a CPU), and for tables that require gradients.
+// x [B, S, H, D] or [T, H, D]: float32, bfloat16, float16 or float64. cos, sin [P, R/2] with even R
+// <= D, float32 (float64 for float64): a row for each position; the elements past R pass through.
+// positions: int32 [T] or [B, S], each token's row; none: the token's place in its sequence. Pairs
+// are (i, i + R/2), as Hugging Face's LLaMA has them; interleaved: (2i, 2i+1). Differentiable in x;
+// backward keeps the tables only. Raises ValueError for other shapes, dtypes, devices, for
+// positions outside the tables (on a CPU), and for tables that require gradients.
 MINDSPEED_API at::Tensor rotary_embedding(
     const at::Tensor& x,
     const at::Tensor& cos,

@@ -46,6 +46,8 @@ at::Tensor squared_norm_cpu(at::TensorList tensors) {
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(mindspeed, CPU, m) { m.impl("squared_norm", squared_norm_cpu); }
+TORCH_LIBRARY_IMPL(mindspeed, CPU, m) {
+  m.impl("squared_norm", squared_norm_cpu);
+}
 
 }  // namespace mindspeed::ops

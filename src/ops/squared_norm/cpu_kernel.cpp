@@ -33,8 +33,7 @@ double sum_of_squares(const float* x, int64_t size) {
     sum2 = hn::Add(sum2, square(i + 2 * lanes));
     sum3 = hn::Add(sum3, square(i + 3 * lanes));
   }
-  double sum =
-      hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
   for (; i < size; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   return sum;
 }

@@ -16,7 +16,9 @@ void check_squared_norm(at::TensorList tensors) {
     check_float("squared_norm", "tensors", tensor);
     TORCH_CHECK_VALUE(
         tensor.device() == tensors[0].device(),
-        "squared_norm: tensors must be on one device, got ", tensors[0].device(), " and ",
+        "squared_norm: tensors must be on one device, got ",
+        tensors[0].device(),
+        " and ",
         tensor.device());
   }
 }
@@ -51,13 +53,17 @@ at::Tensor squared_norm(at::TensorList tensors) {
   return op.call(tensors);
 }
 
-TORCH_LIBRARY_FRAGMENT(mindspeed, m) { m.def("squared_norm(Tensor[] tensors) -> Tensor"); }
+TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
+  m.def("squared_norm(Tensor[] tensors) -> Tensor");
+}
 
 TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) {
   m.impl("squared_norm", reference::squared_norm);
 }
 
-TORCH_LIBRARY_IMPL(mindspeed, Meta, m) { m.impl("squared_norm", fake); }
+TORCH_LIBRARY_IMPL(mindspeed, Meta, m) {
+  m.impl("squared_norm", fake);
+}
 
 TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) {
   m.impl("squared_norm", torch::autograd::autogradNotImplementedFallback());

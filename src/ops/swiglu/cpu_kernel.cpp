@@ -14,13 +14,12 @@ namespace mindspeed::ops::HWY_NAMESPACE {
 
 struct Silu {
   static sv::FloatVector value(sv::FloatTag d, sv::FloatVector g) {
-    return hn::Mul(g, sv::sigmoid(d, g));
+    return hn::Mul(g, sv::sigmoid(d, g).value);
   }
   // s = sigmoid(g):  f = g s,  f' = s (1 + g (1 - s))
   static ValueAndSlope slope(sv::FloatTag d, sv::FloatVector g) {
-    const auto one = hn::Set(d, 1.0F);
-    const auto s = sv::sigmoid(d, g);
-    return {hn::Mul(g, s), hn::Mul(s, hn::MulAdd(g, hn::Sub(one, s), one))};
+    const auto [s, complement] = sv::sigmoid(d, g);
+    return {hn::Mul(g, s), hn::Mul(s, hn::MulAdd(g, complement, hn::Set(d, 1.0F)))};
   }
 };
 

@@ -1,0 +1,142 @@
+"""Wrong inputs raise one clear message, the same in eager mode and on the meta device."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import mindspeed_core  # noqa: F401
+from mindspeed_core.ops import (
+    add_rms_norm,
+    cross_entropy,
+    geglu,
+    layer_norm,
+    rms_norm,
+    rotary_embedding,
+    swiglu,
+)
+
+Make = Callable[..., torch.Tensor]
+
+
+def adamw(**changed: object) -> None:
+    lists = {name: [torch.zeros(3)] for name in ("params", "grads", "exp_avgs", "exp_avg_sqs")}
+    settings = {"lr": 1.0, "beta1": 0.9, "beta2": 0.9, "eps": 1.0, "weight_decay": 0.0}
+    arguments = {**lists, **settings, "step": 1, "grad_scale": 1.0, **changed}
+    values = [arguments.pop(name) for name in lists]
+    torch.ops.mindspeed.adamw_(*values, **arguments)
+
+
+SHAPES_AND_DTYPES = [
+    (
+        lambda new: rms_norm(new(2, 8), new(7)),
+        "rms_norm: weight must have shape [8], the last dim of x, got [7]",
+    ),
+    (
+        lambda new: rms_norm(new(2, 8, dtype=torch.int32), new(8)),
+        "rms_norm: x must be float32, bfloat16, float16 or float64, got Int",
+    ),
+    (
+        lambda new: rms_norm(new(2, 8), new(8, dtype=torch.bfloat16)),
+        "rms_norm: weight must be float32 or have the dtype of x (Float), got BFloat16",
+    ),
+    (lambda new: rms_norm(new(), new(1)), "rms_norm: x must have at least one dim, got a scalar"),
+    (
+        lambda new: add_rms_norm(new(2, 8), new(8), new(8)),
+        "add_rms_norm: residual must have the shape of x [2, 8], got [8]",
+    ),
+    (
+        lambda new: layer_norm(new(2, 8), new(8), new(1)),
+        "layer_norm: bias must have shape [8], the last dim of x, got [1]",
+    ),
+    (
+        lambda new: swiglu(new(2, 8), new(2, 9)),
+        "swiglu: up must have the shape of gate [2, 8], got [2, 9]",
+    ),
+    (
+        lambda new: geglu(new(2, 8), new(2, 8, dtype=torch.float16)),
+        "geglu: up must have the dtype of gate (Float), got Half",
+    ),
+    (
+        lambda new: rotary_embedding(new(4, 8), new(4, 2), new(4, 2)),
+        "rotary_embedding: x must have shape [B, S, H, D] or [T, H, D] with H and D at least 1, "
+        "got [4, 8]",
+    ),
+    (
+        lambda new: rotary_embedding(new(4, 2, 8), new(4, 5), new(4, 5)),
+        "rotary_embedding: cos and sin must have shape [P, R/2] with R at most the head size (8), "
+        "got [4, 5]",
+    ),
+    (
+        lambda new: rotary_embedding(new(4, 2, 8), new(3, 4), new(3, 4)),
+        "rotary_embedding: cos and sin must have a row for each of the sequence's 4 places, got 3",
+    ),
+    (
+        lambda new: rotary_embedding(new(4, 2, 8), new(3, 4), new(3, 4), new(3, dtype=torch.int32)),
+        "rotary_embedding: positions must hold one number a token, shape [4] or flat, got [3]",
+    ),
+    (
+        lambda new: cross_entropy(new(4, 8), new(3, dtype=torch.int64)),
+        "cross_entropy: labels must have shape [4], one a row of logits, got [3]",
+    ),
+    (
+        lambda new: cross_entropy(new(4, 8), new(4, dtype=torch.int32)),
+        "cross_entropy: labels must be int64, got Int",
+    ),
+]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize(("call", "message"), SHAPES_AND_DTYPES, ids=lambda value: str(value)[:40])
+def test_wrong_shapes_and_dtypes(call: Callable[[Make], object], message: str, device: str):
+    def new(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call(new)
+
+
+@pytest.mark.parametrize("wrong", [-1, 8])
+def test_label_outside_the_vocabulary(wrong: int):
+    labels = torch.tensor([0, wrong, 7, -100])
+    message = f"labels must lie in [0, 8) or be ignore_index (-100), got {wrong} in row 1"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        cross_entropy(torch.zeros(4, 8), labels)
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_position_outside_the_tables(wrong: int):
+    positions = torch.tensor([0, 1, wrong], dtype=torch.int32)
+    message = f"positions must lie in [0, 4), the rows of cos and sin, got {wrong}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        rotary_embedding(torch.zeros(3, 1, 8), torch.zeros(4, 4), torch.zeros(4, 4), positions)
+
+
+def test_tables_with_gradients():
+    table = torch.zeros(3, 4, requires_grad=True)
+    with pytest.raises(ValueError, match="cos and sin must not require gradients"):
+        rotary_embedding(torch.zeros(3, 1, 8), table, table)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"step": 0}, "adamw_: step must be at least 1, got 0"),
+        ({"grads": []}, "adamw_: grads must have one tensor a parameter (1), got 0"),
+        ({"grads": [torch.zeros(4)]}, "adamw_: grads must have the shape of params [3], got [4]"),
+        (
+            {"exp_avgs": [torch.zeros(6)[::2]]},
+            "adamw_: exp_avgs must be contiguous, got strides [2] at index 0",
+        ),
+        ({"params": [torch.zeros(3).half()]}, "adamw_: params must all be float32, or all float64"),
+    ],
+)
+def test_wrong_lists_of_adamw(changed: dict[str, object], message: str):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        adamw(**changed)
+
+
+def test_wrong_dtype_of_squared_norm():
+    with pytest.raises(ValueError, match="squared_norm: tensors must be float32"):
+        torch.ops.mindspeed.squared_norm([torch.zeros(3), torch.zeros(3, dtype=torch.int32)])

@@ -1,0 +1,39 @@
+"""The plain ATen reference, which runs on devices without kernels of their own, equals the kernels."""
+
+import pytest
+import torch
+from measure import assert_as_exact_as_naive
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import mindspeed_core  # noqa: F401
+from mindspeed_core.op_cases import operator_cases, operator_names
+
+REFERENCE = torch.DispatchKey.CompositeExplicitAutograd
+
+
+class References(TorchDispatchMode):
+    """Runs the reference of each of our operators instead of the device's kernel."""
+
+    def __init__(self):
+        super().__init__()
+        self.used: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.namespace == "mindspeed" and func.has_kernel_for_dispatch_key(REFERENCE):
+            self.used.add(func._opname)
+            keys = torch._C.DispatchKeySet(REFERENCE)
+            return func.redispatch(keys, *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", operator_names())
+def test_the_reference_is_as_exact_as_the_naive_formula(name: str):
+    cases = operator_cases(name)
+
+    def by_reference(*inputs):
+        return cases.operator(*inputs)
+
+    for make in cases.cases.values():
+        with References() as mode:
+            assert_as_exact_as_naive(by_reference, cases.naive, make(cases.dtypes[0]))
+        assert mode.used
