@@ -261,7 +261,7 @@ void forward(
   const int64_t key_end = visibility.visible(last - 1);
   for (int64_t key = 0; key < key_end; key += kAttentionKeyBlock) {
     const auto keys = static_cast<size_t>(std::min(kAttentionKeyBlock, key_end - key));
-    // How many keys of this block the rows of a group see: the last row sees most.
+    // How many keys of this block a row sees: of a group of rows, the last sees most.
     auto seen_by = [&](size_t row) {
       const int64_t seen = visibility.visible(first + static_cast<int64_t>(row)) - key;
       return static_cast<size_t>(std::clamp<int64_t>(seen, 0, static_cast<int64_t>(keys)));
@@ -269,7 +269,7 @@ void forward(
     sv::multiply(
         rows, keys, Rows{query.get(), head_size, 1}, key_panels + static_cast<size_t>(key) * head_size,
         width * head_size, scores.get(), score_stride, /*add=*/false,
-        [&](size_t, size_t) { return InnerRange{0, head_size}; });
+        [&](size_t, size_t end, size_t column) { return InnerRange{0, column < seen_by(end - 1) ? head_size : 0}; });
     for (size_t row = 0; row < rows; ++row) {
       float* score = scores.get() + row * score_stride;
       const size_t seen = seen_by(row);
@@ -294,7 +294,7 @@ void forward(
     sv::multiply(
         rows, value_size, Rows{scores.get(), score_stride, 1}, value_panels + static_cast<size_t>(key) * width,
         width * key_length, sum.get(), padded_value, /*add=*/true,
-        [&](size_t, size_t end) { return InnerRange{0, seen_by(end - 1)}; });
+        [&](size_t, size_t end, size_t) { return InnerRange{0, seen_by(end - 1)}; });
   }
 
   const FloatTag d;
@@ -406,11 +406,15 @@ void backward(
         sv::multiply(
             rows, columns, Rows{mine.query_rows.get() + first * head_size, head_size, 1},
             key_rows_panels.get() + key * head_size, width * head_size, probabilities.get(), score_stride, false,
-            [&](size_t, size_t) { return InnerRange{0, head_size}; });
+            [&](size_t, size_t end, size_t column) {
+              return InnerRange{0, column < seen_by(end - 1) ? head_size : 0};
+            });
         sv::multiply(
             rows, columns, Rows{mine.grad_rows.get() + first * value_size, value_size, 1},
             value_rows_panels.get() + key * value_size, width * value_size, grad_scores.get(), score_stride, false,
-            [&](size_t, size_t) { return InnerRange{0, value_size}; });
+            [&](size_t, size_t end, size_t column) {
+              return InnerRange{0, column < seen_by(end - 1) ? value_size : 0};
+            });
         for (size_t row = 0; row < rows; ++row) {
           float* p = probabilities.get() + row * score_stride;
           float* ds = grad_scores.get() + row * score_stride;
@@ -435,7 +439,7 @@ void backward(
           std::fill(ds + seen, ds + columns, 0.0F);
         }
         // Rows of the tile before this one see nothing of a group of keys: where the group's sums may start.
-        auto queries_of = [&](size_t first_column, size_t) {
+        auto queries_of = [&](size_t first_column, size_t, size_t) {
           size_t row = 0;
           while (row < rows && seen_by(row) <= first_column) row += 1;
           return InnerRange{row, rows};
@@ -449,7 +453,7 @@ void backward(
         sv::multiply(
             rows, head_size, Rows{grad_scores.get(), score_stride, 1}, key_panels.get() + key * width, width * keys,
             mine.grad_query.get() + first * padded_head, padded_head, true,
-            [&](size_t, size_t end) { return InnerRange{0, seen_by(end - 1)}; });
+            [&](size_t, size_t end, size_t) { return InnerRange{0, seen_by(end - 1)}; });
       }
     }
     const auto scale = hn::Set(d, shape.scale);

@@ -9,6 +9,7 @@
 #include <ATen/ops/where.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include "ops/operator_handle.h"
@@ -57,10 +58,6 @@ Four forward_fake(
       gradient_like(weight, need_grad_weight)};
 }
 
-at::Tensor scale_fake(const at::Tensor& x, const at::Tensor& /*grad*/) {
-  return at::empty_symint(x.sym_sizes(), x.options());
-}
-
 Pair without_autograd(
     const at::Tensor& hidden,
     const at::Tensor& weight,
@@ -97,9 +94,12 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static torch::autograd::variable_list backward(
       torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
+    // Nobody else reads what forward kept once the graph goes away, so it may be scaled where it lies.
+    const bool again = torch::autograd::get_current_graph_task_keep_graph() || at::GradMode::is_enabled();
+    auto scaled = [&](at::Tensor kept) { return again ? kept * grads[0].to(kept.scalar_type()) : kept.mul_(grads[0]); };
     torch::autograd::variable_list result(5);
-    if (context->saved_data["need_hidden"].toBool()) result[0] = scale_by_grad(saved[0], grads[0]);
-    if (context->saved_data["need_weight"].toBool()) result[1] = scale_by_grad(saved[1], grads[0]);
+    if (context->saved_data["need_hidden"].toBool()) result[0] = scaled(saved[0]);
+    if (context->saved_data["need_weight"].toBool()) result[1] = scaled(saved[1]);
     return result;
   }
 };
@@ -118,8 +118,6 @@ Pair with_autograd(
   auto outputs = LinearCrossEntropy::apply(hidden, weight, labels, ignore_index, z_loss);
   return {outputs[0], outputs[1]};
 }
-
-at::Tensor scale_reference(const at::Tensor& x, const at::Tensor& grad) { return (x * grad).to(x.scalar_type()); }
 
 }  // namespace
 
@@ -177,11 +175,6 @@ Four linear_cross_entropy_forward(
   return op.call(hidden, weight, labels, ignore_index, z_loss, need_grad_hidden, need_grad_weight);
 }
 
-at::Tensor scale_by_grad(const at::Tensor& x, const at::Tensor& grad) {
-  static const auto op = operator_handle<decltype(scale_by_grad)>("mindspeed::linear_cross_entropy_backward");
-  return op.call(x, grad);
-}
-
 TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
   m.def(
       "linear_cross_entropy(Tensor hidden, Tensor weight, Tensor labels, int ignore_index=-100, float z_loss=0.0)"
@@ -190,24 +183,20 @@ TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
       "linear_cross_entropy_forward(Tensor hidden, Tensor weight, Tensor labels, int ignore_index, float z_loss, "
       "bool need_grad_hidden, bool need_grad_weight)"
       " -> (Tensor loss_sum, Tensor num_valid, Tensor grad_hidden, Tensor grad_weight)");
-  m.def("linear_cross_entropy_backward(Tensor x, Tensor grad) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) {
   m.impl("linear_cross_entropy", without_autograd);
   m.impl("linear_cross_entropy_forward", reference::linear_cross_entropy_forward);
-  m.impl("linear_cross_entropy_backward", scale_reference);
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, Meta, m) {
   m.impl("linear_cross_entropy_forward", forward_fake);
-  m.impl("linear_cross_entropy_backward", scale_fake);
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) {
   m.impl("linear_cross_entropy", with_autograd);
   m.impl("linear_cross_entropy_forward", torch::autograd::autogradNotImplementedFallback());
-  m.impl("linear_cross_entropy_backward", torch::autograd::autogradNotImplementedFallback());
 }
 
 }  // namespace mindspeed::ops

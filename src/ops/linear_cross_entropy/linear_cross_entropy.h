@@ -47,9 +47,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy_
     bool need_grad_weight);
 }  // namespace reference
 
+/// Checks shapes and dtypes; called by the operator and by its fake kernel.
 void check_linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels);
-
-/// x * grad for a scalar grad: what backward does with the gradients that forward kept.
-at::Tensor scale_by_grad(const at::Tensor& x, const at::Tensor& grad);
 
 }  // namespace mindspeed::ops

@@ -1,0 +1,110 @@
+"""Exact attention whose memory grows with the sequence, not with its square.
+
+``flash_attention`` is the function; ``FlashAttention`` is a self-attention layer with its projections, to be put in the
+place of any other.
+"""
+
+import torch
+from torch import Tensor, nn
+
+import mindspeed_core  # noqa: F401  (loads libmindspeed, which registers the operators)
+
+__all__ = ["FlashAttention", "flash_attention"]
+
+
+def _draw_seed() -> int:
+    """A seed from torch's default generator, so that torch.manual_seed repeats a run's dropout."""
+    return int(torch.randint(2**62, (), dtype=torch.int64, device="cpu").item())
+
+
+def flash_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    cu_seqlens: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    seed: int | None = None,
+) -> Tensor:
+    """``dropout(softmax(scale * q k^T)) v`` for each sequence and head.
+
+    q [B, S, H, D], k [B, L, K, D], v [B, L, K, E], H a multiple of K: query head h uses key/value head h // (H // K).
+    With ``cu_seqlens``, int32 [documents + 1] from 0 to T, the documents lie one after another in q [T, H, D], k and v,
+    and each attends to itself alone; ``cu_seqlens_k`` where keys are cut elsewhere than queries. One dtype of float32,
+    bfloat16, float16, float64; unit last stride, others free.
+
+    ``causal``: query i sees keys up to i + L - S. ``scale``: 1 / sqrt(D) unless given. ``dropout`` drops attention
+    weights with that probability; ``seed`` fixes which (None: drawn from torch's default generator).
+    Returns [.., H, E]; a query that sees no key gives 0. Raises ValueError on other shapes, dtypes and values.
+    """
+    if dropout > 0 and seed is None:
+        seed = _draw_seed()
+    bounds_k = cu_seqlens if cu_seqlens_k is None else cu_seqlens_k
+    out, _ = torch.ops.mindspeed.flash_attention(
+        q, k, v, cu_seqlens, bounds_k, causal, scale, dropout, seed or 0
+    )
+    return out
+
+
+class FlashAttention(nn.Module):
+    """Multi-head self-attention with its projections: x [B, S, N] to [B, S, N].
+
+    ``num_key_value_heads`` below ``num_heads`` shares each key/value head among a group of query heads. ``dropout``
+    acts on the attention weights in training only. Raises ValueError where the sizes do not divide.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        num_key_value_heads: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = False,
+        causal: bool = True,
+    ) -> None:
+        """Make the four projections with torch's default initialisation of linear layers."""
+        super().__init__()
+        num_key_value_heads = num_heads if num_key_value_heads is None else num_key_value_heads
+        if num_heads < 1 or hidden_size % num_heads:
+            raise ValueError(
+                f"FlashAttention: num_heads ({num_heads}) must divide hidden_size ({hidden_size})"
+            )
+        if num_key_value_heads < 1 or num_heads % num_key_value_heads:
+            raise ValueError(
+                f"FlashAttention: num_key_value_heads ({num_key_value_heads}) must divide "
+                f"num_heads ({num_heads})"
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"FlashAttention: dropout must be in [0, 1), got {dropout}")
+        self.head_size = hidden_size // num_heads
+        self.dropout = dropout
+        self.causal = causal
+        key_value_size = num_key_value_heads * self.head_size
+        self.q_proj = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.k_proj = nn.Linear(hidden_size, key_value_size, bias=bias)
+        self.v_proj = nn.Linear(hidden_size, key_value_size, bias=bias)
+        self.o_proj = nn.Linear(hidden_size, hidden_size, bias=bias)
+
+    def forward(self, x: Tensor, cu_seqlens: Tensor | None = None) -> Tensor:
+        """Attend within each row of x [B, S, N], or within documents of the B * S tokens by cu_seqlens."""
+        tokens = x.shape[:-1] if cu_seqlens is None else (x.shape[:-1].numel(),)
+        query, key, value = (
+            projection(x).view(*tokens, -1, self.head_size)
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        attended = flash_attention(
+            query,
+            key,
+            value,
+            cu_seqlens=cu_seqlens,
+            causal=self.causal,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        return self.o_proj(attended.reshape(x.shape))
+
+    def extra_repr(self) -> str:
+        """What print(module) adds: the settings that the projections do not show."""
+        return f"head_size={self.head_size}, dropout={self.dropout}, causal={self.causal}"
