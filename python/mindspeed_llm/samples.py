@@ -1,7 +1,6 @@
 """The configured corpora as torch tensors, checked against the model and the tokenizer before training."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -14,12 +13,12 @@ from mindspeed_llm.errors import ConfigError, UserError
 class Samples:
     """Packed samples by number; see ``mindspeed_llm.data.PackedDataset``."""
 
-    def __init__(self, dataset: Any, description: str) -> None:
+    def __init__(self, dataset: PackedDataset, description: str) -> None:
         self.dataset, self.description = dataset, description
 
     def batch(self, numbers: range) -> MicroBatch:
         """input_ids [B, S], labels [B, S] (already shifted), positions [B*S], cu_seqlens."""
-        arrays = self.dataset.batch(list(numbers))
+        arrays = self.dataset.batch(numbers)
         names = ("input_ids", "labels", "positions", "cu_seqlens")
         input_ids, labels, positions, bounds = (torch.from_numpy(arrays[name]) for name in names)
         return input_ids, labels, positions, bounds
@@ -49,10 +48,10 @@ def open_samples(args: TrainingArguments) -> Samples:
                     f"{args.where('data.train')}: {source.path}{suffix} does not exist; make it with"
                     " `mindspeed preprocess --input FILE --output-prefix PREFIX ...`"
                 )
-    corpora = [(source.path, source.weight) for source in data.train]
+    corpora = [{"path": source.path, "weight": source.weight} for source in data.train]
     try:
         dataset = PackedDataset(corpora, training.seq_len, training.seed, data.cross_documents)
-        largest = dataset.largest_id
+        largest = dataset.vocab_upper_bound
     except UserError as error:
         raise ConfigError(f"{args.where('data.train')}: {error}") from None
     if largest >= model.vocab_size:
@@ -72,7 +71,9 @@ def _check_tokenizer(args: TrainingArguments, largest: int) -> None:
     if path is None:
         return
     if not Path(path).is_file():
-        raise ConfigError(f"{where}: {path} does not exist; give a tokenizer.json, or leave the key out")
+        raise ConfigError(
+            f"{where}: {path} does not exist; give a tokenizer.json, or leave the key out"
+        )
     try:
         size = Tokenizer.from_file(path).vocab_size
     except UserError as error:

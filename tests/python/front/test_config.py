@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mindspeed_llm import TrainingArguments
+from mindspeed_llm.config_checks import Problem, micro_batch_size
 from mindspeed_llm.config_errors import known_keys
 from mindspeed_llm.errors import ConfigError
 from mindspeed_llm.presets import model_types
@@ -120,6 +121,33 @@ def test_a_written_value_wins_over_the_preset():
     # the printed file writes hidden_size and heads itself
     assert (args.model.hidden_size, args.model.num_layers) == (4096, 2)
     assert (args.model.num_key_value_heads, args.model.intermediate_size) == (8, 28672)
+
+
+@pytest.mark.parametrize(
+    ("batch", "micro", "processes", "expected"),
+    [
+        (64, None, 8, 2),  # 8192 tokens of 4096 each
+        (6, None, 2, 1),  # 3 a process: 2 would not divide it
+        (64, 4, 2, 4),
+        (64, 4, 3, "must be a multiple of the number of data parallel processes (3); use 66"),
+        (16, 4, 8, "must be a multiple of training.micro_batch_size x processes (4 x 8); use 32"),
+    ],
+)
+def test_the_batch_is_shared_or_the_cure_is_named(
+    batch: int, micro: int | None, processes: int, expected: int | str
+):
+    args = TrainingArguments.from_yaml(
+        PRINTED,
+        [
+            f"training.batch_size={batch}",
+            f"training.micro_batch_size={'null' if micro is None else micro}",
+        ],
+    )
+    answer = micro_batch_size(args, processes)
+    if isinstance(expected, int):
+        assert answer == expected
+    else:
+        assert isinstance(answer, Problem) and expected in answer.text
 
 
 # published parameter counts, from the makers' model cards and weight files
