@@ -86,6 +86,7 @@ at::Tensor CausalLM::output_weight() const {
 
 at::Tensor CausalLM::hidden(const MicroBatch& batch, KeyValueCache* cache) {
   check_batch(batch, mesh_);
+  if (boundary_) boundary_->begin();
   ForwardContext context;
   context.batch = batch.input_ids.size(0);
   context.sequence = batch.input_ids.size(1);

@@ -47,4 +47,9 @@ MINDSPEED_API std::unique_ptr<DataParallel> make_single_process(NamedTensors par
 MINDSPEED_API std::unique_ptr<DataParallel> make_replicated(
     NamedTensors parameters, c10::intrusive_ptr<c10d::ProcessGroup> group, int64_t bucket_bytes);
 
+/// Every rank holds a shard of each parameter. `layers` are the units that the model announces by number at its
+/// boundary, `root` is the rest. Afterwards the parameters are this rank's shards except while the model runs.
+MINDSPEED_API std::unique_ptr<DataParallel> make_fully_sharded(
+    std::vector<NamedTensors> layers, NamedTensors root, c10::intrusive_ptr<c10d::ProcessGroup> group);
+
 }  // namespace mindspeed::parallel

@@ -14,6 +14,9 @@ class UnitBoundary {
  public:
   virtual ~UnitBoundary() = default;
 
+  /// Called once before a forward pass touches any parameter.
+  virtual void begin() = 0;
+
   /// Called with the tensors that go into unit `unit`; returns what the unit is to use instead.
   virtual std::vector<at::Tensor> enter(int64_t unit, std::vector<at::Tensor> inputs) = 0;
 

@@ -53,6 +53,22 @@ void check_equal_parameters(const parallel::NamedTensors& parameters, c10d::Proc
       smallest, " to ", largest, "; build the model with the same seed or checkpoint on every rank");
 }
 
+// A unit a decoder layer, in order, and the root unit with everything else.
+std::pair<std::vector<parallel::NamedTensors>, parallel::NamedTensors> sharding_units(
+    const models::CausalLM& model, const parallel::NamedTensors& parameters) {
+  std::vector<parallel::NamedTensors> layers;
+  for (const auto& layer : model.decoder().layers()) {
+    parallel::NamedTensors unit;
+    for (const auto& item : layer->named_parameters()) unit.emplace_back(layer->path() + "." + item.key(), item.value());
+    layers.push_back(std::move(unit));
+  }
+  parallel::NamedTensors root;
+  for (const auto& [name, tensor] : parameters) {
+    if (name.find(".layers.") == std::string::npos) root.emplace_back(name, tensor);
+  }
+  return {layers, root};
+}
+
 std::unique_ptr<parallel::DataParallel> make_data_parallel(
     models::CausalLM& model,
     const StepSettings& settings,
@@ -60,6 +76,10 @@ std::unique_ptr<parallel::DataParallel> make_data_parallel(
   parallel::NamedTensors parameters = named_parameters_of(model);
   check_equal_parameters(parameters, group.get());
   if (!group || group->getSize() == 1) return parallel::make_single_process(std::move(parameters));
+  if (settings.fully_sharded) {
+    auto [layers, root] = sharding_units(model, parameters);
+    return parallel::make_fully_sharded(std::move(layers), std::move(root), group);
+  }
   return parallel::make_replicated(std::move(parameters), group, settings.bucket_bytes);
 }
 
