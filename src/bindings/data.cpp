@@ -139,9 +139,9 @@ data::InputOptions input_options(
                                                         : data::TextUnit::kFile;
   if (!on_progress.is_none()) {
     // Held by reference: the caller's frame outlives the work, and a copy would touch counts without the GIL.
-    options.on_progress = [callback = on_progress.ptr()](const data::Progress& progress) {
+    options.on_progress = [callback = py::handle(on_progress)](const data::Progress& progress) {
       const py::gil_scoped_acquire acquire;
-      py::handle(callback)(to_dict(progress));
+      callback(to_dict(progress));
     };
   }
   return options;

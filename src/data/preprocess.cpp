@@ -45,25 +45,33 @@ class Workers {
   }
 
   // Every worker thread gets its own work from `make_work`. Rejections are passed to `on_rejection` in order.
+  // Progress is reported from the calling thread, which in Python is the one that signals reach.
   void run(
       const std::function<std::unique_ptr<ChunkWork>()>& make_work,
       const std::function<void(const Rejection&)>& on_rejection) {
     std::vector<std::thread> threads;
+    running_ = options_.workers;
     for (int i = 0; i < options_.workers; ++i) {
       threads.emplace_back([&] {
         try {
           const auto work = make_work();
           loop(*work, on_rejection);
         } catch (...) {
-          const std::lock_guard lock(commit_mutex_);
-          if (!failure_) failure_ = std::current_exception();
-          turn_.notify_all();
+          fail();
         }
+        const std::lock_guard lock(commit_mutex_);
+        --running_;
+        finished_.notify_one();
       });
+    }
+    try {
+      while (!wait_for_the_end()) report();
+    } catch (...) {
+      fail();
     }
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
-    report(true);
+    report();
   }
 
   Progress& progress() { return progress_; }
@@ -136,7 +144,6 @@ class Workers {
       progress_.empty += of_chunk.empty;
       progress_.replaced_surrogates += of_chunk.replaced_surrogates;
       work.commit(progress_);
-      report(false);
       ++next_commit_;
       turn_.notify_all();
     }
@@ -147,22 +154,37 @@ class Workers {
     return failure_ != nullptr;
   }
 
-  void report(bool last) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!options_.on_progress || (!last && now - last_report_ < std::chrono::milliseconds(200))) return;
-    last_report_ = now;
-    options_.on_progress(progress_);
+  // Keeps the current exception, if it is the first, and lets everyone stop.
+  void fail() {
+    const std::lock_guard lock(commit_mutex_);
+    if (!failure_) failure_ = std::current_exception();
+    turn_.notify_all();
+  }
+
+  bool wait_for_the_end() {
+    std::unique_lock lock(commit_mutex_);
+    return finished_.wait_for(lock, std::chrono::milliseconds(100), [&] { return running_ == 0; });
+  }
+
+  void report() {
+    if (!options_.on_progress) return;
+    Progress now;
+    {
+      const std::lock_guard lock(commit_mutex_);
+      now = progress_;
+    }
+    options_.on_progress(now);
   }
 
   const InputOptions& options_;
   RecordReader reader_;
   Progress progress_;
   std::mutex read_mutex_, commit_mutex_;  // the commit mutex may be taken while reading, never the reverse
-  std::condition_variable turn_;
+  std::condition_variable turn_, finished_;
+  int running_ = 0;
   uint64_t next_commit_ = 0;
   std::string first_rejection_;
   std::exception_ptr failure_;
-  std::chrono::steady_clock::time_point last_report_ = std::chrono::steady_clock::now();
 };
 
 class EncodeWork : public ChunkWork {

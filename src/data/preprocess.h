@@ -30,7 +30,7 @@ struct InputOptions {
   ReaderOptions reader;
   int workers = 1;
   bool reject_is_fatal = false;
-  // Called now and then from a worker; what it throws ends the work.
+  // Called from the calling thread, every 0.1 s and at the end; what it throws ends the work.
   std::function<void(const Progress&)> on_progress;
 };
 
