@@ -60,6 +60,8 @@ def _text(value: Any) -> Any:
 def _sources(value: Any) -> Any:
     if isinstance(value, str | Path):
         return [{"path": str(value)}]
+    if value is None:
+        return []
     if not isinstance(value, list) or not value:
         raise PydanticCustomError("rule", "must be a prefix or a list of path and weight")
     return [{"path": entry} if isinstance(entry, str) else entry for entry in value]

@@ -1,5 +1,6 @@
 """The effective plan that a run prints before its first step: under 25 lines of 80 columns."""
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +56,8 @@ class Plan:
                 f" {attention['head_size']}, ffn {mlp['intermediate_size']}"),
             ("", f"rope theta {self.spec['rotary']['theta']:g}, scaling {scaling},"
                 f" embeddings {'tied' if self.spec['tie_word_embeddings'] else 'not tied'}"),
-            ("layout", f"{world.size} process{'es' if world.size > 1 else ''} on {self.device.type}"
-                f" x {torch.get_num_threads()} threads"
+            ("layout", f"{_count(world.size, 'process', 'processes')} on {self.device.type}"
+                f" x {_count(torch.get_num_threads(), 'thread')}"
                 + (f", data parallel; {sharing}" if world.size > 1 else "")),
             ("batch", f"{training.batch_size} samples x {training.seq_len} = {tokens:,} tokens; micro"
                 f" batch {self.micro_batch}, accumulation {accumulation}"),
@@ -79,8 +80,10 @@ class Plan:
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    import textwrap
-
     width = WIDTH - LABEL
-    parts = textwrap.wrap(text, width, break_long_words=True) or [""]
+    parts = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
     return [f"{label if n == 0 else '':<{LABEL}}{part}" for n, part in enumerate(parts)]
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

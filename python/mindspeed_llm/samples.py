@@ -53,7 +53,8 @@ def open_samples(args: TrainingArguments) -> Samples:
         dataset = PackedDataset(corpora, training.seq_len, training.seed, data.cross_documents)
         largest = dataset.vocab_upper_bound
     except UserError as error:
-        raise ConfigError(f"{args.where('data.train')}: {error}") from None
+        hint = f" (training.seq_len: {training.seq_len})" if "sequence" in str(error) else ""
+        raise ConfigError(f"{args.where('data.train')}: {error}{hint}") from None
     if largest >= model.vocab_size:
         raise ConfigError(
             f"{args.where('model.vocab_size').removesuffix('model.vocab_size')}model.vocab_size"

@@ -100,7 +100,7 @@ def join_world() -> World:
     Raises:
         ConfigError: an environment variable that makes no sense, or peers that cannot be reached.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size, time_limit = int(os.environ.get("WORLD_SIZE", "1")), connect_timeout()
     if size > 1 and not dist.is_initialized():
         missing = [
             name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ
@@ -110,7 +110,7 @@ def join_world() -> World:
                 f"WORLD_SIZE is {size} but {', '.join(missing)} is not set; start with torchrun"
             )
         try:
-            dist.init_process_group(_backend(), timeout=connect_timeout())
+            dist.init_process_group(_backend(), timeout=time_limit)
         except (dist.DistError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(

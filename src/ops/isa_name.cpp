@@ -4,4 +4,6 @@
 
 #include "simd/isa.h"
 
-TORCH_LIBRARY_FRAGMENT(mindspeed, m) { m.def("isa_name() -> str", mindspeed::simd::isa_name); }
+TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
+  m.def("isa_name() -> str", mindspeed::simd::isa_name);
+}

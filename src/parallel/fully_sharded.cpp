@@ -5,6 +5,9 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <functional>
+#include <optional>
+
 #include "ops/squared_norm/squared_norm.h"
 #include "parallel/data_parallel.h"
 #include "parallel/sharded_unit.h"
@@ -15,18 +18,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Runs an action when backward passes the tensors it is put on; changes nothing else.
+// Runs an action when backward passes the one or two tensors it is put on; changes nothing else.
 class OnBackward : public torch::autograd::Function<OnBackward> {
  public:
-  static variable_list forward(AutogradContext* context, const variable_list& tensors, int64_t action) {
+  static variable_list forward(
+      AutogradContext* context, const at::Tensor& first, const std::optional<at::Tensor>& second, int64_t action) {
     context->saved_data["action"] = action;
-    return tensors;
+    return second ? variable_list{first, *second} : variable_list{first};
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     auto* action = reinterpret_cast<std::function<void()>*>(context->saved_data["action"].toInt());
     (*action)();
-    grads.emplace_back();
+    grads.resize(3);
     return grads;
   }
 };
@@ -55,7 +59,8 @@ class LayerUnits : public UnitBoundary {
 
  private:
   static std::vector<at::Tensor> hang(std::function<void()>& action, const std::vector<at::Tensor>& tensors) {
-    return OnBackward::apply(tensors, reinterpret_cast<int64_t>(&action));
+    const auto second = tensors.size() > 1 ? std::optional(tensors[1]) : std::nullopt;
+    return OnBackward::apply(tensors[0], second, reinterpret_cast<int64_t>(&action));
   }
 
   void enter_backward(size_t unit) {

@@ -38,6 +38,8 @@ class OperatorCases:
     same_on_any_threads: bool = True  # False where torch's GEMM adds up in an order of its own
     # moved bytes of one forward and backward, from the inputs; None where another measure says more
     bytes_moved: Callable[..., int] | None = field(default=None)
+    # a second plain formula, whose rounding the operator's mathematics has by itself; the worse of both sets the bound
+    rounded: Callable[..., Any] | None = field(default=None)
 
 
 def operator_names() -> list[str]:

@@ -1,6 +1,7 @@
 """Flash attention."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,7 +23,55 @@ def one_sequence(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) ->
     return torch.einsum("hsl,lhe->she", weights, v)
 
 
-def naive(
+class SavedOutput(torch.autograd.Function):
+    """The same, but backward starts from the rounded output and log-sum-exp, as flash attention's formula has it.
+
+    delta = sum(dO * O) replaces softmax's row sum; that rounds differently from the plain formula even without tiles.
+    """
+
+    @staticmethod
+    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> Tensor:
+        """Whole scores, in float32 at least."""
+        probabilities, lse = SavedOutput.probabilities(q, k, causal, scale)
+        out = torch.einsum("hsl,lhe->she", probabilities, wide(v)).to(v.dtype)
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.settings = (causal, scale)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """P = e^(S - lse), dS = P (dP - delta)."""
+        q, k, v, out, lse = ctx.saved_tensors
+        causal, scale = ctx.settings
+        probabilities, _ = SavedOutput.probabilities(q, k, causal, scale, lse)
+        delta = (wide(grad) * wide(out)).sum(-1).t().unsqueeze(-1)
+        grad_p = torch.einsum("she,lhe->hsl", wide(grad), wide(v))
+        grad_scores = probabilities * (grad_p - delta) * scale
+        grad_q = torch.einsum("hsl,lhd->shd", grad_scores, wide(k)).to(q.dtype)
+        grad_k = torch.einsum("hsl,shd->lhd", grad_scores, wide(q)).to(k.dtype)
+        grad_v = torch.einsum("hsl,she->lhe", probabilities, wide(grad)).to(v.dtype)
+        return grad_q, grad_k, grad_v, None, None
+
+    @staticmethod
+    def probabilities(
+        q: Tensor, k: Tensor, causal: bool, scale: float, lse: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Attention weights from scores and their log-sum-exp."""
+        scores = torch.einsum("shd,lhd->hsl", wide(q), wide(k)) * scale
+        if causal:
+            seen = torch.ones(len(q), len(k), dtype=torch.bool).tril(len(k) - len(q))
+            scores = scores.masked_fill(~seen, -torch.inf)
+        lse = scores.logsumexp(-1, keepdim=True) if lse is None else lse
+        return (scores - lse.clamp(min=torch.finfo(lse.dtype).min)).exp(), lse
+
+
+def wide(x: Tensor) -> Tensor:
+    """In the arithmetic of the operators: float32, or float64 for float64."""
+    return x.double() if x.dtype == torch.float64 else x.float()
+
+
+def by_sequence(
+    attend: Callable[[Tensor, Tensor, Tensor, bool, float], Tensor],
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -31,13 +80,13 @@ def naive(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(scale * q k^T) v, a sequence at a time."""
+    """Attention of each batch row or document by itself, key/value heads repeated."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     group = q.shape[-2] // k.shape[-2]
     k, v = k.repeat_interleave(group, -2), v.repeat_interleave(group, -2)
     if cu_seqlens_q is None:
         rows = zip(q, k, v, strict=True)
-        return torch.stack([one_sequence(*row, causal, scale) for row in rows])
+        return torch.stack([attend(*row, causal, scale) for row in rows])
     assert cu_seqlens_k is not None
     pieces = zip(
         q.tensor_split(cu_seqlens_q[1:-1].tolist()),
@@ -45,7 +94,11 @@ def naive(
         v.tensor_split(cu_seqlens_k[1:-1].tolist()),
         strict=True,
     )
-    return torch.cat([one_sequence(*piece, causal, scale) for piece in pieces])
+    return torch.cat([attend(*piece, causal, scale) for piece in pieces])
+
+
+naive = partial(by_sequence, one_sequence)
+saved_output = partial(by_sequence, SavedOutput.apply)
 
 
 def heads(
@@ -88,6 +141,7 @@ NONE = (None, None)
 CASES = OperatorCases(
     operator=lambda *inputs: torch.ops.mindspeed.flash_attention(*inputs)[0],
     naive=naive,
+    rounded=saved_output,
     covers=("flash_attention", "flash_attention_forward", "flash_attention_backward"),
     cases={
         "small": lambda dtype: (*heads((1, 3), 5)(dtype), *NONE, True),

@@ -54,8 +54,8 @@ CASES = OperatorCases(
             for tokens, size, vocabulary in ((1, 1, 2), (31, 33, 257), (65, 16, 1000))
         },
         "several chunks": lambda dtype: (
-            *layer(37, 4, 524_288 + 3, dtype),  # 16 tokens a chunk
-            labels(37, 524_288 + 3, -100),
+            *layer(270, 4, 32_003, dtype),  # 262 tokens a chunk
+            labels(270, 32_003, -100),
         ),
         "ignored": lambda dtype: (*layer(10, 8, 33, dtype), labels(10, 33, -100)),
         "another ignore_index": lambda dtype: (*layer(10, 8, 33, dtype), labels(10, 33, 5), 5),

@@ -158,7 +158,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_backward(
     auto query_rows = [&](const at::Tensor& x) { return flatten_tokens(x).narrow(0, range.query_begin, queries); };
     auto key_rows = [&](const at::Tensor& x) { return flatten_tokens(x).narrow(0, range.key_begin, keys); };
     auto sum_groups = [&](const at::Tensor& x) {
-      return x.view({keys, k.size(-2), -1, x.size(-1)}).sum(2);
+      return x.view({keys, k.size(-2), q.size(-2) / k.size(-2), x.size(-1)}).sum(2);
     };
     const at::Tensor grad_SHE = query_rows(grad_out).to(type);
     const at::Tensor delta_HS1 = (grad_SHE * query_rows(out).to(type)).sum(-1).t().unsqueeze(-1);
