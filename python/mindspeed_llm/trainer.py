@@ -128,8 +128,8 @@ class _Run:
         micro = micro_batch_size(args, world.size)
         if isinstance(micro, Problem):
             raise args.error(micro)
-        self.folder = prepare_output_folder(args)
         samples = open_samples(args)
+        self.folder = prepare_output_folder(args)
         self.precision = choose_precision(args.training.precision, self.device)
         self.engine = _make_engine(trainer, world, self.precision)
         self.updater = _make_updater(trainer, self.engine)

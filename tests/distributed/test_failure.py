@@ -141,8 +141,9 @@ def test_a_second_signal_ends_at_once(config: Path, tmp_path: Path):
     )
     wait_for((tmp_path / "hanging").exists)
     job.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    assert job.poll() is None  # it would finish the step, which hangs
+    assert job.stderr is not None
+    while "finishing this step" not in job.stderr.readline():
+        assert job.poll() is None  # it would finish the step, which hangs
     job.send_signal(signal.SIGINT)
     code, _, _ = finish(job, 5)
     assert code == 130
