@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mindspeed_llm.data._data: the data room for Python. numpy arrays in and out, no torch. Long calls release the
-// GIL; errors arrive as mindspeed_llm.data.DataError.
+// mindspeed_llm.data._data: the data room for Python. numpy arrays in and out, no torch. Long calls
+// release the GIL; errors arrive as mindspeed_llm.data.DataError.
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -20,8 +20,8 @@ namespace {
 template <typename T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
-// The UTF-8 of a str, or the bytes themselves; alive as long as `object` and this. Lone surrogates of a str
-// become U+FFFD.
+// The UTF-8 of a str, or the bytes themselves; alive as long as `object` and this. Lone surrogates
+// of a str become U+FFFD.
 class Text {
  public:
   explicit Text(py::handle object) {
@@ -37,7 +37,8 @@ class Text {
     const char* utf8 = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
     if (!utf8) {
       PyErr_Clear();
-      repaired_ = object.attr("encode")("utf-16-le", "surrogatepass").attr("decode")("utf-16-le", "replace");
+      repaired_ = object.attr("encode")("utf-16-le", "surrogatepass")
+                      .attr("decode")("utf-16-le", "replace");
       utf8 = PyUnicode_AsUTF8AndSize(repaired_.ptr(), &size);
       if (!utf8) throw py::error_already_set();
     }
@@ -68,7 +69,8 @@ class PythonTokenizer {
   }
 
   // All ids in one array, and where each text's begin: [n + 1].
-  std::pair<Array<uint32_t>, Array<int64_t>> encode_batch(py::sequence objects, bool parse_special) {
+  std::pair<Array<uint32_t>, Array<int64_t>> encode_batch(
+      py::sequence objects, bool parse_special) {
     std::vector<Text> texts;
     for (const py::handle object : objects) texts.emplace_back(object);
     std::vector<uint32_t> ids;
@@ -138,7 +140,8 @@ data::InputOptions input_options(
                              : text_unit == "paragraph" ? data::TextUnit::kParagraph
                                                         : data::TextUnit::kFile;
   if (!on_progress.is_none()) {
-    // Held by reference: the caller's frame outlives the work, and a copy would touch counts without the GIL.
+    // Held by reference: the caller's frame outlives the work, and a copy would touch counts
+    // without the GIL.
     options.on_progress = [callback = py::handle(on_progress)](const data::Progress& progress) {
       const py::gil_scoped_acquire acquire;
       callback(to_dict(progress));
@@ -163,7 +166,8 @@ py::dict batch(const data::PackedDataset& dataset, const std::vector<uint64_t>& 
     const py::gil_scoped_release release;
     for (py::ssize_t row = 0; row < rows; ++row) {
       const py::ssize_t at = row * seq_len;
-      dataset.fill(samples[row], input_ids_data + at, labels_data + at, positions_data + at, cu_seqlens);
+      dataset.fill(
+          samples[row], input_ids_data + at, labels_data + at, positions_data + at, cu_seqlens);
     }
     for (size_t i = 1; i < cu_seqlens.size(); ++i) cu_seqlens[i] += cu_seqlens[i - 1];
   }
@@ -176,7 +180,9 @@ py::dict batch(const data::PackedDataset& dataset, const std::vector<uint64_t>& 
 }
 
 std::shared_ptr<PythonTokenizer> train_tokenizer(
-    const data::InputOptions& options, size_t vocab_size, const std::vector<std::string>& special_tokens) {
+    const data::InputOptions& options,
+    size_t vocab_size,
+    const std::vector<std::string>& special_tokens) {
   const data::WordCounts words = data::count_words(options, data::PreTokenizer::kGpt2);
   return std::make_shared<PythonTokenizer>(
       std::make_shared<const data::Tokenizer>(data::train_bpe(words, vocab_size, special_tokens)));
@@ -203,14 +209,23 @@ PYBIND11_MODULE(_data, m) {
           },
           py::arg("path"))
       .def("encode", &PythonTokenizer::encode, py::arg("text"), py::arg("parse_special"))
-      .def("encode_batch", &PythonTokenizer::encode_batch, py::arg("texts"), py::arg("parse_special"))
+      .def(
+          "encode_batch",
+          &PythonTokenizer::encode_batch,
+          py::arg("texts"),
+          py::arg("parse_special"))
       .def("decode", &PythonTokenizer::decode, py::arg("ids"), py::arg("skip_special_tokens"))
-      .def("id_of", [](const PythonTokenizer& self, const std::string& token) {
-        return self.shared()->id_of(token);
-      })
-      .def_property_readonly("vocab_size", [](const PythonTokenizer& self) { return self.shared()->vocab_size(); })
-      .def_property_readonly("bos_id", [](const PythonTokenizer& self) { return self.shared()->begin_of_text(); })
-      .def_property_readonly("eos_id", [](const PythonTokenizer& self) { return self.shared()->end_of_text(); });
+      .def(
+          "id_of",
+          [](const PythonTokenizer& self, const std::string& token) {
+            return self.shared()->id_of(token);
+          })
+      .def_property_readonly(
+          "vocab_size", [](const PythonTokenizer& self) { return self.shared()->vocab_size(); })
+      .def_property_readonly(
+          "bos_id", [](const PythonTokenizer& self) { return self.shared()->begin_of_text(); })
+      .def_property_readonly(
+          "eos_id", [](const PythonTokenizer& self) { return self.shared()->end_of_text(); });
 
   py::class_<data::InputOptions>(m, "InputOptions")
       .def(
@@ -266,7 +281,8 @@ PYBIND11_MODULE(_data, m) {
       .def(
           "read",
           [](const data::IndexedDataset& self, uint64_t start, uint64_t count) {
-            if (count > self.num_tokens()) count = self.num_tokens() + 1;  // refused below, without the memory
+            if (count > self.num_tokens())
+              count = self.num_tokens() + 1;  // refused below, without the memory
             Array<int64_t> tokens{py::ssize_t(count)};
             self.read(start, count, tokens.mutable_data());
             return tokens;
