@@ -40,3 +40,5 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except KeyboardInterrupt:  # before training began; later Interruption handles it
+        return 130
