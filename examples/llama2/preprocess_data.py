@@ -1,4 +1,4 @@
-"""Turns text into token files: python preprocess_data.py --input corpus.jsonl --output-prefix data/corpus ..."""
+"""Text to token files: python preprocess_data.py --input corpus.jsonl --output-prefix data/corpus ..."""
 
 import sys
 

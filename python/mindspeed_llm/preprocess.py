@@ -1,4 +1,4 @@
-"""``mindspeed preprocess``: JSONL, JSON or text, plain or gzip, to token files; trains a vocabulary on request."""
+"""``mindspeed preprocess``: JSONL, JSON or text (also .gz) to token files; trains a vocabulary on request."""
 
 import argparse
 import glob
@@ -17,7 +17,7 @@ EPILOG = """\
 Writes PREFIX_KEY_document.bin/.idx (Megatron's layout) and .json; bad lines go to PREFIX_rejected.jsonl.
 examples:
   mindspeed preprocess --input corpus.jsonl.gz --train-tokenizer 4096 --output-prefix data/corpus
-  mindspeed preprocess --input 'books/*.txt' --tokenizer-name-or-path tokenizer.json --output-prefix data/books"""
+  mindspeed preprocess --input 'books/*.txt' --tokenizer-name-or-path DIR --output-prefix data/books"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,7 +97,8 @@ def _parser() -> argparse.ArgumentParser:
 def _expand(inputs: Sequence[str]) -> list[str]:
     paths = []
     for one in inputs:
-        found = sorted(glob.glob(one, recursive=True)) if glob.has_magic(one) else [one]
+        # Path.glob takes no absolute pattern
+        found = sorted(glob.glob(one, recursive=True)) if glob.has_magic(one) else [one]  # noqa: PTH207
         if not found and not Path(one).exists():
             raise DataError(f"{one}: the pattern must match at least one file")
         paths += found or [one]
@@ -173,7 +174,8 @@ def _print_report(report: dict[str, Any], parsed: argparse.Namespace) -> None:
     print(
         f"preprocess: {report['documents']:,} documents, {report['tokens']:,} tokens, "
         f"{report['text_bytes'] / 1e6:.2f} MB of text in {report['encode_s']:.2f} s "
-        f"({report['mb_per_s']:.1f} MB/s, {report['text_bytes'] / max(1, report['tokens']):.2f} bytes per token)"
+        f"({report['mb_per_s']:.1f} MB/s, "
+        f"{report['text_bytes'] / max(1, report['tokens']):.2f} bytes per token)"
     )
     if report["empty"]:
         print(f"preprocess: {report['empty']:,} empty documents skipped")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training keeps, for each pair, its count and the words that hold it; a merge touches only those words. The
-// heap's counts may be stale: a popped pair whose count has changed goes back with the right one.
+// Training keeps, for each pair, its count and the words that hold it; a merge touches only those
+// words. The heap's counts may be stale: a popped pair whose count has changed goes back with the
+// right one.
 #include "data/bpe_trainer.h"
 
 #include <xxhash.h>
@@ -16,7 +17,9 @@ namespace mindspeed::data {
 namespace {
 
 using Pair = uint64_t;
-Pair pair_of(uint32_t left, uint32_t right) { return (Pair(left) << 32) | right; }
+Pair pair_of(uint32_t left, uint32_t right) {
+  return (Pair(left) << 32) | right;
+}
 
 struct PairHash {
   size_t operator()(Pair pair) const { return (pair ^ (pair >> 29)) * 0x9E3779B97F4A7C15ull; }
@@ -70,7 +73,8 @@ class Trainer {
       if (count < 1 || count < min_frequency) break;
       const auto left = uint32_t(top.pair >> 32), right = uint32_t(top.pair);
       // Two pairs may spell the same token; the second keeps the first one's id.
-      const auto [entry, is_new] = ids_.emplace(tokens_[left] + tokens_[right], uint32_t(tokens_.size()));
+      const auto [entry, is_new] =
+          ids_.emplace(tokens_[left] + tokens_[right], uint32_t(tokens_.size()));
       if (is_new) tokens_.push_back(entry->first);
       merges.push_back({left, right, entry->second});
       std::unordered_map<Pair, std::vector<uint32_t>, PairHash> occurrences;
@@ -174,7 +178,8 @@ Vocabulary train_bpe(
   if (vocab_size < num_fixed) {
     throw Error(
         "vocabulary size must be at least " + std::to_string(num_fixed) + " (256 bytes and " +
-        std::to_string(special_tokens.size()) + " special tokens), got " + std::to_string(vocab_size));
+        std::to_string(special_tokens.size()) + " special tokens), got " +
+        std::to_string(vocab_size));
   }
   Vocabulary vocabulary;
   vocabulary.pre_tokenizer = words.pre_tokenizer();
@@ -182,7 +187,8 @@ Vocabulary train_bpe(
     vocabulary.added_tokens.push_back({text, uint32_t(vocabulary.tokens.size()), true});
     vocabulary.tokens.push_back(text);
   }
-  uint8_t bytes[256];  // in the order of their printable characters, as the tokenizers library has them
+  uint8_t
+      bytes[256];  // in the order of their printable characters, as the tokenizers library has them
   std::iota(std::begin(bytes), std::end(bytes), uint8_t(0));
   std::sort(std::begin(bytes), std::end(bytes), [](uint8_t a, uint8_t b) {
     return byte_alphabet()[a] < byte_alphabet()[b];

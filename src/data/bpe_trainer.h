@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learns a byte-level BPE vocabulary: the most frequent neighbouring pair merges first, of equals the one
-// with the smaller ids. Same merges as the tokenizers library's BpeTrainer (which see) on the same text.
+// Learns a byte-level BPE vocabulary: the most frequent neighbouring pair merges first, of equals
+// the one with the smaller ids. Same merges as the tokenizers library's BpeTrainer (which see) on
+// the same text.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -31,9 +32,9 @@ class WordCounts {
   std::unordered_map<std::string, uint64_t, Hash, std::equal_to<>> counts_;
 };
 
-// A vocabulary of up to `vocab_size` tokens: the special tokens (ids from 0), the 256 bytes, the merges.
-// Smaller when the text has no pair left that occurs `min_frequency` times. Throws Error if `vocab_size`
-// leaves no room for the bytes.
+// A vocabulary of up to `vocab_size` tokens: the special tokens (ids from 0), the 256 bytes, the
+// merges. Smaller when the text has no pair left that occurs `min_frequency` times. Throws Error if
+// `vocab_size` leaves no room for the bytes.
 Vocabulary train_bpe(
     const WordCounts& words,
     size_t vocab_size,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's way to write bytes as printable characters in vocabulary files: printable Latin-1 as itself, the
-// other 68 bytes as U+0100 onwards.
+// GPT-2's way to write bytes as printable characters in vocabulary files: printable Latin-1 as
+// itself, the other 68 bytes as U+0100 onwards.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The class table is spread out once from runs of code points: 1.1 MB, of which text touches a few pages.
+// The class table is spread out once from runs of code points: 1.1 MB, of which text touches a few
+// pages.
 #include "data/character_class.h"
 
 #include <cstring>

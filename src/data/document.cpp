@@ -9,7 +9,8 @@ namespace mindspeed::data {
 
 std::string DocumentParser::parse(Chunk& chunk, const Record& record) {
   if (record.too_long) {
-    return "longer than the limit of " + std::to_string(record.size) + " bytes (--max-record-bytes)";
+    return "longer than the limit of " + std::to_string(record.size) +
+           " bytes (--max-record-bytes)";
   }
   if (record.unfinished) return "the JSON array ends without its closing bracket";
   if (record.is_json) return parse_json(chunk.bytes.data() + record.offset, record.size);

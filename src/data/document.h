@@ -16,8 +16,9 @@ class DocumentParser {
  public:
   explicit DocumentParser(std::vector<std::string> keys) : keys_(std::move(keys)) {}
 
-  // On success the result is empty and texts() holds one text for each key, valid until the next call; else
-  // it says what is wrong. Plain text is the text of every key. May repair the record in place.
+  // On success the result is empty and texts() holds one text for each key, valid until the next
+  // call; else it says what is wrong. Plain text is the text of every key. May repair the record in
+  // place.
   std::string parse(Chunk& chunk, const Record& record);
 
   const std::vector<std::string_view>& texts() const { return texts_; }

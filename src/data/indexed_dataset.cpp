@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing streams both files: lengths go out as documents come, offsets and documents follow at the end.
+// Writing streams both files: lengths go out as documents come, offsets and documents follow at the
+// end.
 #include "data/indexed_dataset.h"
 
 #include <fcntl.h>
@@ -88,7 +89,9 @@ void IndexedDatasetWriter::add_document(std::span<const uint32_t> ids) {
   }
   const uint64_t largest = ids.empty() ? 0 : *std::max_element(ids.begin(), ids.end());
   if (largest > (type_ == TokenType::kUint16 ? uint64_t(UINT16_MAX) : uint64_t(INT32_MAX))) {
-    throw Error(prefix_.string() + ": token id " + std::to_string(largest) + " must fit the file's integers");
+    throw Error(
+        prefix_.string() + ": token id " + std::to_string(largest) +
+        " must fit the file's integers");
   }
   if (type_ == TokenType::kUint16) {
     store_as<uint16_t>(ids, narrow_);
@@ -128,15 +131,16 @@ void IndexedDatasetWriter::publish(size_t vocab_size, int64_t end_of_document) {
     index_.write(offsets.data(), 8 * offsets.size());
   }
   if (uint64_t(offset) != tokens_.size()) {
-    throw Error(prefix_.string() + ": lengths and tokens written must agree (a fault of this program)");
+    throw Error(
+        prefix_.string() + ": lengths and tokens written must agree (a fault of this program)");
   }
   for (uint64_t document = 0; document < m; ++document) index_.write(&document, sizeof document);
 
   OutputFile json(with_suffix(prefix_, ".json"));
   json.write(
-      "{\"documents\": " + std::to_string(n) + ", \"tokens\": " + std::to_string(summary_.num_tokens) +
-      ", \"largest_id\": " + std::to_string(summary_.largest_id) +
-      ", \"vocab_size\": " + std::to_string(vocab_size) +
+      "{\"documents\": " + std::to_string(n) +
+      ", \"tokens\": " + std::to_string(summary_.num_tokens) + ", \"largest_id\": " +
+      std::to_string(summary_.largest_id) + ", \"vocab_size\": " + std::to_string(vocab_size) +
       ", \"end_of_document\": " + std::to_string(end_of_document) + "}\n");
   tokens_.sync();
   index_.sync();
@@ -200,29 +204,34 @@ IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
   type_ = TokenType(header[17]);
   token_bytes_ = size_of(type_);
   if (token_bytes_ == 0) {
-    fail("the .idx file's dtype must be a whole-number type, got code " + std::to_string(header[17]));
+    fail(
+        "the .idx file's dtype must be a whole-number type, got code " +
+        std::to_string(header[17]));
   }
   num_sequences_ = load<uint64_t>(header + 18);
   const auto document_entries = load<uint64_t>(header + 26);
-  const uint64_t most = index_->size() / 4;  // no count can be larger; keeps the sum below from wrapping
+  const uint64_t most =
+      index_->size() / 4;  // no count can be larger; keeps the sum below from wrapping
   if (num_sequences_ > most || document_entries > most || document_entries == 0 ||
       index_->size() != kHeaderBytes + 12 * num_sequences_ + 8 * document_entries) {
     fail(
-        "the .idx file's size must fit its counts (" + std::to_string(num_sequences_) + " sequences, " +
-        std::to_string(document_entries) + " document entries), got " + std::to_string(index_->size()) +
-        " bytes; the file is truncated or corrupt, make it again");
+        "the .idx file's size must fit its counts (" + std::to_string(num_sequences_) +
+        " sequences, " + std::to_string(document_entries) + " document entries), got " +
+        std::to_string(index_->size()) + " bytes; the file is truncated or corrupt, make it again");
   }
   num_documents_ = document_entries - 1;
   if (tokens_->size() % token_bytes_ != 0) {
     fail(
-        "the .bin file's size must be a multiple of " + std::to_string(token_bytes_) + " bytes, got " +
-        std::to_string(tokens_->size()));
+        "the .bin file's size must be a multiple of " + std::to_string(token_bytes_) +
+        " bytes, got " + std::to_string(tokens_->size()));
   }
   num_tokens_ = tokens_->size() / token_bytes_;
   check_offsets();
 }
 
-void IndexedDataset::fail(const std::string& what) const { throw Error(prefix_ + ": " + what); }
+void IndexedDataset::fail(const std::string& what) const {
+  throw Error(prefix_ + ": " + what);
+}
 
 void IndexedDataset::check_offsets() const {
   const uint8_t* lengths = index_->data() + kHeaderBytes;
@@ -232,20 +241,25 @@ void IndexedDataset::check_offsets() const {
   for (uint64_t i = 0; i < num_sequences_; ++i) {
     const auto length = load<int32_t>(lengths + 4 * i);
     if (length < 0 || load<uint64_t>(offsets + 8 * i) != expected) {
-      fail("sequence " + std::to_string(i) + " must begin where the one before ends; the .idx file is corrupt");
+      fail(
+          "sequence " + std::to_string(i) +
+          " must begin where the one before ends; the .idx file is corrupt");
     }
     expected += uint64_t(length) * token_bytes_;
   }
   if (expected != tokens_->size()) {
     fail(
-        "the .bin file must have the " + std::to_string(expected) + " bytes that the .idx file says, got " +
-        std::to_string(tokens_->size()) + "; it is truncated or of another run, make it again");
+        "the .bin file must have the " + std::to_string(expected) +
+        " bytes that the .idx file says, got " + std::to_string(tokens_->size()) +
+        "; it is truncated or of another run, make it again");
   }
   uint64_t previous = 0;
   for (uint64_t i = 0; i <= num_documents_; ++i) {
     const auto document = load<uint64_t>(documents + 8 * i);
     if (document < previous || (i == 0 && document != 0)) {
-      fail("document " + std::to_string(i) + " must not begin before the one before; the .idx file is corrupt");
+      fail(
+          "document " + std::to_string(i) +
+          " must not begin before the one before; the .idx file is corrupt");
     }
     previous = document;
   }
@@ -266,7 +280,8 @@ uint64_t IndexedDataset::document_start(uint64_t document) const {
 }
 
 uint64_t IndexedDataset::document_at(uint64_t position) const {
-  uint64_t low = 0, high = num_documents_;  // document_start(low) <= position < document_start(high)
+  uint64_t low = 0,
+           high = num_documents_;  // document_start(low) <= position < document_start(high)
   while (high - low > 1) {
     const uint64_t middle = low + (high - low) / 2;
     if (document_start(middle) <= position) {
@@ -281,8 +296,8 @@ uint64_t IndexedDataset::document_at(uint64_t position) const {
 void IndexedDataset::read(uint64_t start, size_t count, int64_t* out) const {
   if (start > num_tokens_ || count > num_tokens_ - start) {
     fail(
-        "tokens " + std::to_string(start) + " + " + std::to_string(count) + " must lie within the " +
-        std::to_string(num_tokens_) + " tokens");
+        "tokens " + std::to_string(start) + " + " + std::to_string(count) +
+        " must lie within the " + std::to_string(num_tokens_) + " tokens");
   }
   const uint8_t* from = tokens_->data() + start * token_bytes_;
   switch (type_) {

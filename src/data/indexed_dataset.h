@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token files in Megatron's layout. PREFIX.bin: token ids one after another, little-endian. PREFIX.idx: magic,
-// version, dtype, counts, then for each sequence its length and byte offset, then the documents as ranges of
-// sequences; unaligned. A sequence holds at most 2^31 - 1 tokens; offsets have 64 bits.
+// Token files in Megatron's layout. PREFIX.bin: token ids one after another, little-endian.
+// PREFIX.idx: magic, version, dtype, counts, then for each sequence its length and byte offset,
+// then the documents as ranges of sequences; unaligned. A sequence holds at most 2^31 - 1 tokens;
+// offsets have 64 bits.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -15,12 +16,20 @@
 namespace mindspeed::data {
 
 // Codes of the .idx file.
-enum class TokenType : uint8_t { kUint8 = 1, kInt8 = 2, kInt16 = 3, kInt32 = 4, kInt64 = 5, kUint16 = 8 };
+enum class TokenType : uint8_t {
+  kUint8 = 1,
+  kInt8 = 2,
+  kInt16 = 3,
+  kInt32 = 4,
+  kInt64 = 5,
+  kUint16 = 8
+};
 
 // uint16 if ids stay below 65,500, else int32: Megatron's rule.
 TokenType token_type_for(size_t vocab_size);
 
-// What is known about the tokens when they are written; a third file, PREFIX.json, which readers may lack.
+// What is known about the tokens when they are written; a third file, PREFIX.json, which readers
+// may lack.
 struct DatasetSummary {
   uint64_t num_documents = 0;
   uint64_t num_tokens = 0;
@@ -36,8 +45,8 @@ class IndexedDatasetWriter {
   // One document of one sequence.
   void add_document(std::span<const uint32_t> ids);
 
-  // Writes the index and makes all files appear under their names, the .idx last. Files of an older run
-  // under the same names go first, so that a pair never mixes two runs.
+  // Writes the index and makes all files appear under their names, the .idx last. Files of an older
+  // run under the same names go first, so that a pair never mixes two runs.
   void publish(size_t vocab_size, int64_t end_of_document);
 
   const DatasetSummary& summary() const { return summary_; }

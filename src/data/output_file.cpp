@@ -38,17 +38,20 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)), par
     std::filesystem::create_directories(path_.parent_path(), error);
     if (error) {
       throw Error(
-          path_.parent_path().string() + ": the output folder must be creatable: " + error.message());
+          path_.parent_path().string() +
+          ": the output folder must be creatable: " + error.message());
     }
   }
   descriptor_ = ::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("open");
-  struct stat opened, named;  // differ when the other writer has just renamed the file that was opened
+  struct stat opened,
+      named;  // differ when the other writer has just renamed the file that was opened
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 || ::fstat(descriptor_, &opened) != 0 ||
       ::stat(partial_.c_str(), &named) != 0 || opened.st_ino != named.st_ino) {
     ::close(descriptor_);
     throw Error(
-        partial_.string() + ": another process is writing this file; wait for it or choose another output");
+        partial_.string() +
+        ": another process is writing this file; wait for it or choose another output");
   }
   if (::ftruncate(descriptor_, 0) != 0) fail("truncate");
   buffer_.reserve(kBufferBytes);

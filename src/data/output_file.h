@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears under its name only when it is whole: written as NAME.partial (locked against a second
-// writer), flushed to disk, then renamed. Destroyed before that, it leaves nothing behind.
+// A file that appears under its name only when it is whole: written as NAME.partial (locked against
+// a second writer), flushed to disk, then renamed. Destroyed before that, it leaves nothing behind.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace mindspeed::data {
 
 class OutputFile {
  public:
-  // Makes missing folders. Throws Error if the file cannot be written or is being written by another process.
+  // Makes missing folders. Throws Error if the file cannot be written or is being written by
+  // another process.
   explicit OutputFile(std::filesystem::path path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

@@ -21,16 +21,21 @@ std::vector<double> weights_of(const std::vector<Corpus>& corpora) {
 
 PackedDataset::PackedDataset(
     const std::vector<Corpus>& corpora, uint64_t seq_len, uint64_t seed, bool cross_documents)
-    : blend_(weights_of(corpora), seed), seq_len_(seq_len), seed_(seed), cross_documents_(cross_documents) {
+    : blend_(weights_of(corpora), seed),
+      seq_len_(seq_len),
+      seed_(seed),
+      cross_documents_(cross_documents) {
   if (seq_len == 0 || seq_len > INT32_MAX) {
-    throw Error("data: the sequence length must be between 1 and 2147483647, got " + std::to_string(seq_len));
+    throw Error(
+        "data: the sequence length must be between 1 and 2147483647, got " +
+        std::to_string(seq_len));
   }
   for (const Corpus& corpus : corpora) {
     const IndexedDataset& opened = corpora_.emplace_back(corpus.prefix);
     if (opened.num_tokens() < seq_len) {
       throw Error(
-          corpus.prefix + ": the corpus must have at least one sequence of " + std::to_string(seq_len) +
-          " tokens, got " + std::to_string(opened.num_tokens()) +
+          corpus.prefix + ": the corpus must have at least one sequence of " +
+          std::to_string(seq_len) + " tokens, got " + std::to_string(opened.num_tokens()) +
           "; use more text or a shorter sequence length");
     }
   }
@@ -60,7 +65,8 @@ void PackedDataset::fill(
   const size_t count = std::min<uint64_t>(seq_len_, corpus.num_tokens() - at.start);
   fill_range(corpus, at.start, count, input_ids, labels, positions, piece_lengths);
   if (const size_t rest = seq_len_ - count; rest > 0) {
-    fill_range(corpus, 0, rest, input_ids + count, labels + count, positions + count, piece_lengths);
+    fill_range(
+        corpus, 0, rest, input_ids + count, labels + count, positions + count, piece_lengths);
     if (cross_documents_) labels[count - 1] = input_ids[count];
   }
   if (cross_documents_) {
@@ -93,7 +99,8 @@ void PackedDataset::fill_range(
     if (piece_end == piece) continue;  // an empty document
     std::iota(positions + (piece - start), positions + (piece_end - start), 0);
     piece_lengths.push_back(int32_t(piece_end - piece));
-    if (piece_end == document_end && !cross_documents_) labels[piece_end - 1 - start] = kIgnoredLabel;
+    if (piece_end == document_end && !cross_documents_)
+      labels[piece_end - 1 - start] = kIgnoredLabel;
     piece = piece_end;
   }
 }

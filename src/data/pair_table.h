@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The merges of a BPE vocabulary: (left id, right id) -> (rank, id of the merged token), in one flat open
-// addressing table of 16-byte slots.
+// The merges of a BPE vocabulary: (left id, right id) -> (rank, id of the merged token), in one
+// flat open addressing table of 16-byte slots.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -24,7 +24,8 @@ class PairTable {
   void insert(uint32_t left, uint32_t right, Merge merge) {
     const uint64_t key = key_of(left, right);
     size_t i = home(key);
-    while (slots_[i].merge.rank != kNoRank && slots_[i].key != key) i = (i + 1) & (slots_.size() - 1);
+    while (slots_[i].merge.rank != kNoRank && slots_[i].key != key)
+      i = (i + 1) & (slots_.size() - 1);
     slots_[i] = {key, merge};
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order from a key, without an array: a Feistel network over the next even power of two, walked until the
-// result falls into range (at most 4 steps on average). Luby & Rackoff 1988; Black & Rogaway 2002.
+// Order from a key, without an array: a Feistel network over the next even power of two, walked
+// until the result falls into range (at most 4 steps on average). Luby & Rackoff 1988; Black &
+// Rogaway 2002.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scanners. Each follows its regular expression alternative by alternative; none backtracks over more
-// than one run of characters, so time is linear.
+// The scanners. Each follows its regular expression alternative by alternative; none backtracks
+// over more than one run of characters, so time is linear.
 #include "data/pre_tokenizer.h"
 
 #include <utility>
@@ -52,18 +52,19 @@ class Scanner {
 
   bool is_newline(size_t position) const { return is(position, '\n') || is(position, '\r'); }
 
-  // End of the longest run from `position` whose characters have one of `wanted` and none of `unwanted`
-  // (wanted 0: anything but the unwanted).
+  // End of the longest run from `position` whose characters have one of `wanted` and none of
+  // `unwanted` (wanted 0: anything but the unwanted).
   size_t run(size_t position, uint8_t wanted, uint8_t unwanted = 0) const {
     for (;;) {
       const Character c = at(position);
-      if (c.num_bytes == 0 || (c.classes & unwanted) || (wanted && !(c.classes & wanted))) return position;
+      if (c.num_bytes == 0 || (c.classes & unwanted) || (wanted && !(c.classes & wanted)))
+        return position;
       position += c.num_bytes;
     }
   }
 
-  // End of 's 't 're 've 'm 'll 'd at `position`; `position` itself if there is none. Ignoring case includes
-  // U+017F, the long s.
+  // End of 's 't 're 've 'm 'll 'd at `position`; `position` itself if there is none. Ignoring case
+  // includes U+017F, the long s.
   size_t contraction(size_t position, bool ignore_case) const {
     if (!is(position, '\'') || position + 1 >= size_) return position;
     const auto letter = [&](size_t i) -> char {
@@ -79,7 +80,8 @@ class Scanner {
     return position;
   }
 
-  // \s+(?!\S)|\s+ : a run of spaces leaves its last character to the word that follows, unless it is alone.
+  // \s+(?!\S)|\s+ : a run of spaces leaves its last character to the word that follows, unless it
+  // is alone.
   size_t spaces(size_t start) const {
     size_t last = start, end = start;
     for (Character c = at(end); c.num_bytes != 0 && (c.classes & kSpace); c = at(end)) {
@@ -170,7 +172,9 @@ class Scanner {
   static bool capital(Character c) {
     return (c.classes & (kLetter | kMark)) && !(c.classes & kLower);
   }
-  static bool small(Character c) { return (c.classes & (kLetter | kMark)) && !(c.classes & kUpper); }
+  static bool small(Character c) {
+    return (c.classes & (kLetter | kMark)) && !(c.classes & kUpper);
+  }
 
   // capitals* smalls+ or, when `only_capitals`, capitals+ smalls*; `start` when there is no match.
   size_t cased_word(size_t start, bool only_capitals) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pre-tokenisation: cuts text into the words within which BPE merges, by hand-written scanners that equal the
-// vocabularies' regular expressions. A byte that is no valid UTF-8 counts as a symbol of its own.
+// Pre-tokenisation: cuts text into the words within which BPE merges, by hand-written scanners that
+// equal the vocabularies' regular expressions. A byte that is no valid UTF-8 counts as a symbol of
+// its own.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@ std::optional<PreTokenizer> pre_tokenizer_of(std::string_view regular_expression
 // The regular expression, as published with the vocabulary.
 std::string_view regular_expression_of(PreTokenizer kind);
 
-// Ends of the words that follow one another from `start`, as many as `ends` has room for or the text has.
-// Returns how many were written.
+// Ends of the words that follow one another from `start`, as many as `ends` has room for or the
+// text has. Returns how many were written.
 size_t cut_words(
     PreTokenizer kind, const uint8_t* text, size_t size, size_t start, std::span<size_t> ends);
 

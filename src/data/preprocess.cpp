@@ -44,8 +44,9 @@ class Workers {
     progress_.input_bytes = reader_.input_bytes();
   }
 
-  // Every worker thread gets its own work from `make_work`. Rejections are passed to `on_rejection` in order.
-  // Progress is reported from the calling thread, which in Python is the one that signals reach.
+  // Every worker thread gets its own work from `make_work`. Rejections are passed to `on_rejection`
+  // in order. Progress is reported from the calling thread, which in Python is the one that signals
+  // reach.
   void run(
       const std::function<std::unique_ptr<ChunkWork>()>& make_work,
       const std::function<void(const Rejection&)>& on_rejection) {
@@ -130,11 +131,12 @@ class Workers {
         if (options_.reject_is_fatal) {
           throw Error(
               paths()[rejection.file].string() + ":" + std::to_string(rejection.line) + ": " +
-              rejection.reason + "; mend the line, or let bad lines be skipped (--on-bad-line skip)");
+              rejection.reason +
+              "; mend the line, or let bad lines be skipped (--on-bad-line skip)");
         }
         if (first_rejection_.empty()) {
-          first_rejection_ = paths()[rejection.file].string() + ":" + std::to_string(rejection.line) +
-                             ": " + rejection.reason;
+          first_rejection_ = paths()[rejection.file].string() + ":" +
+                             std::to_string(rejection.line) + ": " + rejection.reason;
         }
         on_rejection(rejection);
       }
@@ -179,7 +181,8 @@ class Workers {
   const InputOptions& options_;
   RecordReader reader_;
   Progress progress_;
-  std::mutex read_mutex_, commit_mutex_;  // the commit mutex may be taken while reading, never the reverse
+  std::mutex read_mutex_,
+      commit_mutex_;  // the commit mutex may be taken while reading, never the reverse
   std::condition_variable turn_, finished_;
   int running_ = 0;
   uint64_t next_commit_ = 0;
@@ -251,7 +254,8 @@ Progress preprocess(const PreprocessOptions& options, std::shared_ptr<const Toke
   if (options.input.keys.empty()) throw Error("keys: at least one key must be given");
   if (options.append_end_of_document && !tokenizer->end_of_text()) {
     throw Error(
-        "tokenizer: must have an end-of-text token such as <|endoftext|>, which marks where a document ends; "
+        "tokenizer: must have an end-of-text token such as <|endoftext|>, which marks where a "
+        "document ends; "
         "add one, or preprocess with --no-append-eod");
   }
   Workers workers(options.input);
@@ -267,7 +271,8 @@ Progress preprocess(const PreprocessOptions& options, std::shared_ptr<const Toke
       },
       [&](const Rejection& rejection) {
         rejected.write(
-            "{\"file\": " + json_quote(replace_invalid_utf8(workers.paths()[rejection.file].string())) +
+            "{\"file\": " +
+            json_quote(replace_invalid_utf8(workers.paths()[rejection.file].string())) +
             ", \"line\": " + std::to_string(rejection.line) +
             ", \"reason\": " + json_quote(rejection.reason) +
             ", \"text\": " + json_quote(rejection.beginning) + "}\n");
@@ -289,7 +294,8 @@ WordCounts count_words(const InputOptions& options, PreTokenizer pre_tokenizer) 
   WordCounts total(pre_tokenizer);
   std::mutex mutex;
   workers.run(
-      [&] { return std::make_unique<CountWork>(pre_tokenizer, total, mutex); }, [](const Rejection&) {});
+      [&] { return std::make_unique<CountWork>(pre_tokenizer, total, mutex); },
+      [](const Rejection&) {});
   workers.refuse_empty();
   return total;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to tokens on disk: workers read chunks in turn, parse and encode them at the same time, and commit them
-// in the order of reading, so the output does not depend on their number. Also counts words for training a
-// vocabulary, the same way.
+// Text to tokens on disk: workers read chunks in turn, parse and encode them at the same time, and
+// commit them in the order of reading, so the output does not depend on their number. Also counts
+// words for training a vocabulary, the same way.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -40,8 +40,9 @@ struct PreprocessOptions {
   bool append_end_of_document = true;
 };
 
-// Writes all files or none; rejected records go to PREFIX_rejected.jsonl. Throws Error for bad input, for an
-// empty corpus, for a vocabulary without an end-of-text token when one is to be appended.
+// Writes all files or none; rejected records go to PREFIX_rejected.jsonl. Throws Error for bad
+// input, for an empty corpus, for a vocabulary without an end-of-text token when one is to be
+// appended.
 Progress preprocess(const PreprocessOptions& options, std::shared_ptr<const Tokenizer> tokenizer);
 
 // Counts the words of all documents. Throws Error as preprocess does.

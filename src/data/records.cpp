@@ -19,7 +19,9 @@ constexpr char kKinds[] = ".jsonl, .json, .ndjson, .txt or .text, each also with
 // ".jsonl" for "a.JSONL.gz"; empty for what is not read.
 std::string kind_of(const std::filesystem::path& path) {
   std::string name = path.filename().string();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+    return char(std::tolower(c));
+  });
   std::filesystem::path lower(name);
   if (lower.extension() == ".gz") lower = lower.stem();
   const std::string extension = lower.extension().string();
@@ -35,7 +37,8 @@ class RecordReader::Stream {
  public:
   Stream(const std::filesystem::path& path, uint32_t number)
       : path_(path), number_(number), file_(gzopen(path.c_str(), "rb")), buffer_(size_t(1) << 18) {
-    if (!file_) throw Error(path.string() + ": cannot open the input file: " + std::strerror(errno));
+    if (!file_)
+      throw Error(path.string() + ": cannot open the input file: " + std::strerror(errno));
     gzbuffer(file_, 1 << 18);
     if (fill() && end_ >= 3 && std::memcmp(buffer_.data(), "\xEF\xBB\xBF", 3) == 0) start_ = 3;
   }
@@ -57,8 +60,8 @@ class RecordReader::Stream {
     return byte;
   }
 
-  // Appends to `line` up to and without the next newline, at most `limit` bytes in all; the rest is read and
-  // dropped, and then the result is true.
+  // Appends to `line` up to and without the next newline, at most `limit` bytes in all; the rest is
+  // read and dropped, and then the result is true.
   bool read_line(std::string& line, uint64_t limit) {
     bool dropped = false;
     while (!at_end()) {
@@ -98,7 +101,7 @@ class RecordReader::Stream {
     if (count < 0 || (count == 0 && code == Z_BUF_ERROR)) {
       throw Error(
           path_.string() + ": the file must be whole and readable, got " +
-          (code == Z_ERRNO     ? std::strerror(errno)
+          (code == Z_ERRNO       ? std::strerror(errno)
            : code == Z_BUF_ERROR ? "gzip data that ends too early"
                                  : message) +
           " near line " + std::to_string(line_));
@@ -123,9 +126,11 @@ RecordReader::RecordReader(const std::vector<std::filesystem::path>& paths, Read
     if (fs::is_directory(path)) {
       std::vector<fs::path> inside;
       for (const auto& entry : fs::recursive_directory_iterator(path)) {
-        if (entry.is_regular_file() && !kind_of(entry.path()).empty()) inside.push_back(entry.path());
+        if (entry.is_regular_file() && !kind_of(entry.path()).empty())
+          inside.push_back(entry.path());
       }
-      if (inside.empty()) throw Error(path.string() + ": the folder must hold files ending in " + kKinds);
+      if (inside.empty())
+        throw Error(path.string() + ": the folder must hold files ending in " + kKinds);
       std::sort(inside.begin(), inside.end());
       paths_.insert(paths_.end(), inside.begin(), inside.end());
     } else if (!fs::exists(path)) {
@@ -202,7 +207,13 @@ void RecordReader::take(Chunk& chunk, uint64_t line, bool is_json, bool unfinish
       record_.begin(), record_.end(), [](unsigned char c) { return std::isspace(c) != 0; });
   if (!blank || too_long_ || unfinished || kind_ == Kind::kTextFile) {
     chunk.records.push_back(
-        {stream_->number(), line, chunk.bytes.size(), record_.size(), is_json, too_long_, unfinished});
+        {stream_->number(),
+         line,
+         chunk.bytes.size(),
+         record_.size(),
+         is_json,
+         too_long_,
+         unfinished});
     chunk.bytes += record_;
   }
   record_.clear();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads input files (.jsonl, .json, .txt; each also .gz) record by record in chunks of about a megabyte, with
-// bounded memory. One reader serves all worker threads: whoever comes next takes the next chunk.
+// Reads input files (.jsonl, .json, .txt; each also .gz) record by record in chunks of about a
+// megabyte, with bounded memory. One reader serves all worker threads: whoever comes next takes the
+// next chunk.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -20,10 +21,10 @@ struct ReaderOptions {
 };
 
 struct Record {
-  uint32_t file;  // index into the reader's paths
-  uint64_t line;  // where it begins, from 1
-  size_t offset, size;  // in Chunk::bytes; at least kPadding readable bytes follow
-  bool is_json;         // else plain text
+  uint32_t file;            // index into the reader's paths
+  uint64_t line;            // where it begins, from 1
+  size_t offset, size;      // in Chunk::bytes; at least kPadding readable bytes follow
+  bool is_json;             // else plain text
   bool too_long = false;    // the record was cut after its first bytes
   bool unfinished = false;  // a JSON array that ends before its bracket
 };
@@ -33,22 +34,25 @@ struct Chunk {
   uint64_t number = 0;
   std::string bytes;
   std::vector<Record> records;
-  std::string_view text(const Record& record) const { return {bytes.data() + record.offset, record.size}; }
+  std::string_view text(const Record& record) const {
+    return {bytes.data() + record.offset, record.size};
+  }
 };
 
 class RecordReader {
  public:
-  // `paths`: files, or folders whose readable files are taken in order of name. Throws Error for a missing
-  // path, an unknown kind of file, or an empty list.
+  // `paths`: files, or folders whose readable files are taken in order of name. Throws Error for a
+  // missing path, an unknown kind of file, or an empty list.
   RecordReader(const std::vector<std::filesystem::path>& paths, ReaderOptions options);
   ~RecordReader();
 
-  // False at the end of the last file. Throws Error if a file cannot be read or its gzip data is broken.
+  // False at the end of the last file. Throws Error if a file cannot be read or its gzip data is
+  // broken.
   bool next(Chunk& chunk);
 
   const std::vector<std::filesystem::path>& paths() const { return paths_; }
-  uint64_t input_bytes() const { return input_bytes_; }    // all files as they lie on disk
-  uint64_t bytes_read() const;                             // of these, for progress
+  uint64_t input_bytes() const { return input_bytes_; }  // all files as they lie on disk
+  uint64_t bytes_read() const;                           // of these, for progress
 
  private:
   class Stream;

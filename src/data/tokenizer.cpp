@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging: short words by repeated search of the lowest rank, long ones with a heap over a linked list
-// (n log n, so that a word of a million bytes is no trap). Most words come from the cache.
+// Merging: short words by repeated search of the lowest rank, long ones with a heap over a linked
+// list (n log n, so that a word of a million bytes is no trap). Most words come from the cache.
 #include "data/tokenizer.h"
 
 #include <algorithm>
@@ -41,7 +41,8 @@ Tokenizer::Tokenizer(Vocabulary vocabulary)
     const auto id = id_of({&text, 1});
     if (!id) {
       throw Error(
-          "tokenizer: a byte-level vocabulary must have a token for each of the 256 bytes, got none for byte " +
+          "tokenizer: a byte-level vocabulary must have a token for each of the 256 bytes, got "
+          "none for byte " +
           std::to_string(byte) + "; train it with the whole byte alphabet");
     }
     byte_ids_[byte] = *id;
@@ -58,7 +59,9 @@ std::shared_ptr<const Tokenizer> Tokenizer::from_file(const std::filesystem::pat
 
 std::optional<uint32_t> Tokenizer::id_of(std::string_view token) const {
   const auto found = std::lower_bound(
-      by_bytes_.begin(), by_bytes_.end(), token, [](const auto& a, std::string_view b) { return a.first < b; });
+      by_bytes_.begin(), by_bytes_.end(), token, [](const auto& a, std::string_view b) {
+        return a.first < b;
+      });
   if (found == by_bytes_.end() || found->first != token) return std::nullopt;
   return found->second;
 }

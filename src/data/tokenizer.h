@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-level BPE. A Tokenizer is immutable and may be shared by threads; an Encoder holds the scratch memory
-// and the word cache of one thread. Text is cut into words (pre_tokenizer.h); within a word the neighbouring
-// pair with the lowest rank merges first, the leftmost of equals.
+// Byte-level BPE. A Tokenizer is immutable and may be shared by threads; an Encoder holds the
+// scratch memory and the word cache of one thread. Text is cut into words (pre_tokenizer.h); within
+// a word the neighbouring pair with the lowest rank merges first, the leftmost of equals.
 #pragma once
 #include <array>
 #include <filesystem>
@@ -25,8 +25,8 @@ struct AddedToken {
 
 // What a vocabulary file says; tokenizer_json.h reads and writes it.
 struct Vocabulary {
-  std::vector<std::string> tokens;               // bytes of each id; added tokens: their text; unused ids: empty
-  std::vector<std::array<uint32_t, 3>> merges;   // left, right, merged; by rank
+  std::vector<std::string> tokens;  // bytes of each id; added tokens: their text; unused ids: empty
+  std::vector<std::array<uint32_t, 3>> merges;  // left, right, merged; by rank
   std::vector<AddedToken> added_tokens;
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;
   bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
@@ -69,7 +69,8 @@ class Encoder {
   // Appends the ids of `text` (any bytes). The texts of added tokens are plain text.
   void encode(std::string_view text, std::vector<uint32_t>& ids);
 
-  // As encode, but every occurrence of an added token's text becomes that token (the longest at a place).
+  // As encode, but every occurrence of an added token's text becomes that token (the longest at a
+  // place).
   void encode_with_added_tokens(std::string_view text, std::vector<uint32_t>& ids);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }

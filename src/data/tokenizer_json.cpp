@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading is strict: a setting that would change ids and is not implemented is an error, never ignored.
+// Reading is strict: a setting that would change ids and is not implemented is an error, never
+// ignored.
 #include "data/tokenizer_json.h"
 
 #include <simdjson.h>
@@ -22,7 +23,9 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : where_(path.string()) {
     const auto error = parser_.load(where_).get(root_);
     if (error == simdjson::IO_ERROR) {
-      fail("the tokenizer file must exist and be readable; give the path of a tokenizer.json or its folder");
+      fail(
+          "the tokenizer file must exist and be readable; give the path of a tokenizer.json or its "
+          "folder");
     }
     if (error) fail(std::string("must be JSON: ") + simdjson::error_message(error));
   }
@@ -30,7 +33,8 @@ class Reader {
   Vocabulary read() {
     element model;
     if (root_["model"].get(model)) fail("must have a \"model\"; is this a tokenizer.json?");
-    refuse_if_set(model, {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"});
+    refuse_if_set(
+        model, {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"});
     if (const auto type = text(model, "type"); !type.empty() && type != "BPE") {
       fail("model.type must be BPE, got " + std::string(type));
     }
@@ -94,13 +98,16 @@ class Reader {
         const auto kind = pre_tokenizer_of(expression);
         if (!kind) {
           fail(
-              "pre_tokenizer's expression must be that of GPT-2, Llama 3 (cl100k), Qwen 2 or o200k, got " +
+              "pre_tokenizer's expression must be that of GPT-2, Llama 3 (cl100k), Qwen 2 or "
+              "o200k, got " +
               std::string(expression));
         }
         vocabulary_.pre_tokenizer = *kind;
         split = true;
       } else {
-        fail("pre_tokenizer must be ByteLevel, or one Split and ByteLevel, got " + simdjson::minify(one));
+        fail(
+            "pre_tokenizer must be ByteLevel, or one Split and ByteLevel, got " +
+            simdjson::minify(one));
       }
     };
     if (text(pre_tokenizer, "type") == "Sequence" && !pre_tokenizer["pretokenizers"].get(parts)) {
@@ -124,7 +131,8 @@ class Reader {
     std::vector<std::pair<uint64_t, std::string_view>> not_bytes;
     for (const auto field : tokens) {
       uint64_t id;
-      if (field.value.get(id)) fail("model.vocab: ids must be whole numbers, at " + json_quote(field.key));
+      if (field.value.get(id))
+        fail("model.vocab: ids must be whole numbers, at " + json_quote(field.key));
       auto bytes = printable_to_bytes(field.key);
       if (!bytes) {
         not_bytes.emplace_back(id, field.key);
@@ -138,14 +146,17 @@ class Reader {
       for (element one : added) {
         uint64_t id;
         const auto content = text(one, "content");
-        if (one["id"].get(id) || content.empty()) fail("added_tokens: each must have id and content");
+        if (one["id"].get(id) || content.empty())
+          fail("added_tokens: each must have id and content");
         place(id, std::string(content));
-        vocabulary_.added_tokens.push_back({std::string(content), uint32_t(id), flag(one, "special")});
+        vocabulary_.added_tokens.push_back(
+            {std::string(content), uint32_t(id), flag(one, "special")});
       }
     }
     for (const auto& [id, token] : not_bytes) {  // such a token can only be an added one
       if (id >= vocabulary_.tokens.size() || vocabulary_.tokens[id] != token) {
-        fail("model.vocab: every token must be made of the byte alphabet, got " + json_quote(token));
+        fail(
+            "model.vocab: every token must be made of the byte alphabet, got " + json_quote(token));
       }
     }
   }
@@ -153,7 +164,9 @@ class Reader {
   uint32_t id_of(std::string_view token, size_t rank) const {
     const auto found = ids_.find(token);
     if (found == ids_.end()) {
-      fail("merge " + std::to_string(rank) + ": tokens must be in model.vocab, got " + json_quote(token));
+      fail(
+          "merge " + std::to_string(rank) + ": tokens must be in model.vocab, got " +
+          json_quote(token));
     }
     return found->second;
   }
@@ -171,7 +184,8 @@ class Reader {
         if (space == line.npos) fail("merge " + std::to_string(rank) + " must be two tokens");
         left = line.substr(0, space);
         right = line.substr(space + 1);
-      } else if (one.get(pair) || pair.size() != 2 || pair.at(0).get(left) || pair.at(1).get(right)) {
+      } else if (
+          one.get(pair) || pair.size() != 2 || pair.at(0).get(left) || pair.at(1).get(right)) {
         fail("merge " + std::to_string(rank) + " must be two tokens");
       }
       merged.assign(left).append(right);
@@ -187,8 +201,9 @@ class Reader {
     const auto path = folder / "tokenizer_config.json";
     const bool has_configuration =
         std::filesystem::exists(path) && !parser.load(path.string()).get(configuration);
-    const auto find = [&](std::string_view key,
-                          std::initializer_list<std::string_view> usual) -> std::optional<uint32_t> {
+    const auto find =
+        [&](std::string_view key,
+            std::initializer_list<std::string_view> usual) -> std::optional<uint32_t> {
       if (has_configuration) {
         std::string_view name = text(configuration, key);
         if (name.empty() && configuration[key]["content"].get(name)) name = {};
@@ -200,9 +215,10 @@ class Reader {
       return std::nullopt;
     };
     vocabulary_.end_of_text = find(
-        "eos_token", {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>"});
-    vocabulary_.begin_of_text = find(
-        "bos_token", {"<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>"});
+        "eos_token",
+        {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>"});
+    vocabulary_.begin_of_text =
+        find("bos_token", {"<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>"});
   }
 
   std::optional<uint32_t> added_id(std::string_view name) const {
@@ -250,9 +266,10 @@ std::string tokenizer_json(const Vocabulary& vocabulary) {
   for (const AddedToken& token : vocabulary.added_tokens) {
     added[token.id] = true;
     json += separator;
-    json += "{\"id\": " + std::to_string(token.id) + ", \"content\": " + json_quote(token.text) +
-            R"(, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": )" +
-            (token.special ? "true}" : "false}");
+    json +=
+        "{\"id\": " + std::to_string(token.id) + ", \"content\": " + json_quote(token.text) +
+        R"(, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": )" +
+        (token.special ? "true}" : "false}");
     separator = ",\n    ";
   }
   json += "\n  ],\n  \"normalizer\": null,\n  \"pre_tokenizer\": ";

@@ -8,8 +8,9 @@
 
 namespace mindspeed::data {
 
-// PATH of the file or of the folder that holds it; tokenizer_config.json and config.json beside it may name
-// the begin and end tokens. Throws Error naming what the file asks for that this reader does not do.
+// PATH of the file or of the folder that holds it; tokenizer_config.json and config.json beside it
+// may name the begin and end tokens. Throws Error naming what the file asks for that this reader
+// does not do.
 Vocabulary read_tokenizer_json(const std::filesystem::path& path);
 
 // The file's text; the tokenizers library loads it and encodes identically.

@@ -11,7 +11,7 @@ namespace mindspeed::data {
 inline constexpr char32_t kReplacement = 0xFFFD;
 
 struct DecodedCharacter {
-  char32_t code;      // kReplacement when the byte at the start begins no valid character
+  char32_t code;       // kReplacement when the byte at the start begins no valid character
   uint32_t num_bytes;  // 1 for such a byte
   bool valid;
 };

@@ -35,8 +35,9 @@ class PackedDataset:
         seed: int = 0,
         cross_documents: bool = False,
     ) -> None:
-        alone = isinstance(sources, str | os.PathLike | Mapping)
-        self.sources = [_path_and_weight(s) for s in ([sources] if alone else sources)]
+        if isinstance(sources, str | os.PathLike | Mapping):
+            sources = [sources]
+        self.sources = [_path_and_weight(source) for source in sources]
         self.seq_len, self.seed = seq_len, seed
         self._core = _data.PackedDataset(
             self.sources, seq_len, seed % 2**64, cross_documents=cross_documents

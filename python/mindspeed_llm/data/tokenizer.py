@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,7 @@ class Tokenizer:
         """Token ids of each text, as arrays (views of one buffer)."""
         ids, starts = self._core.encode_batch(list(texts), parse_special)
         cuts = starts.tolist()
-        return [ids[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+        return [ids[a:b] for a, b in pairwise(cuts)]
 
     def decode(
         self, ids: Sequence[int] | npt.NDArray[np.integer], skip_special_tokens: bool = True

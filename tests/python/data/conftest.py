@@ -23,7 +23,14 @@ def documents() -> list[str]:
 def austen(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Prefix of the token files; tokenizer.json lies beside them."""
     prefix = tmp_path_factory.mktemp("austen") / "austen"
-    arguments = ["--input", str(CORPUS), "--train-tokenizer", "1024", "--output-prefix", str(prefix)]
+    arguments = [
+        "--input",
+        str(CORPUS),
+        "--train-tokenizer",
+        "1024",
+        "--output-prefix",
+        str(prefix),
+    ]
     assert main(arguments) == 0
     return f"{prefix}_text_document"
 

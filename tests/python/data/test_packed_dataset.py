@@ -3,6 +3,7 @@
 import json
 import struct
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,11 @@ def write_tokens(prefix: Path, documents: list[list[int]], code: int = 8) -> str
     flat = [token for d in documents for token in d]
     Path(f"{prefix}.bin").write_bytes(np.array(flat, dtype).tobytes())
     header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(documents), len(documents) + 1)
-    arrays = np.array(lengths, "<i4"), offsets.astype("<i8"), np.arange(len(documents) + 1, dtype="<i8")
+    arrays = (
+        np.array(lengths, "<i4"),
+        offsets.astype("<i8"),
+        np.arange(len(documents) + 1, dtype="<i8"),
+    )
     Path(f"{prefix}.idx").write_bytes(header + b"".join(a.tobytes() for a in arrays))
     return str(prefix)
 
@@ -40,7 +45,7 @@ def check_row(sample: dict, documents: list[list[int]], seq_len: int) -> list[in
     tokens, labels = sample["input_ids"].tolist(), sample["labels"].tolist()
     positions, bounds = sample["positions"].tolist(), sample["cu_seqlens"].tolist()
     assert bounds[0] == 0 and bounds[-1] == seq_len and sorted(set(bounds)) == bounds
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         document, first = position_of[tokens[start]]
         assert tokens[start:end] == documents[document][first : first + end - start]
         assert positions[start:end] == list(range(end - start))
@@ -137,7 +142,9 @@ def test_windows_are_in_a_random_order(austen: str):
     windows = dataset.samples_per_epoch()
     starts = np.array([dataset._core.window(i)[1] for i in range(windows)])
     assert len(set(starts.tolist())) == windows
-    assert len(set(((starts - starts[0]) % 64 % dataset.num_tokens).tolist())) <= 2  # one grid, cut once
+    assert (
+        len(set(((starts - starts[0]) % 64 % dataset.num_tokens).tolist())) <= 2
+    )  # one grid, cut once
     # Serial correlation of a random order is about 1/sqrt(n); five standard deviations are allowed.
     correlation = np.corrcoef(starts[:-1], starts[1:])[0, 1]
     assert abs(correlation) < 5 / np.sqrt(windows)
@@ -165,12 +172,14 @@ def test_the_largest_id_is_known_with_and_without_the_summary(austen: str, tmp_p
     for suffix in (".bin", ".idx"):
         (tmp_path / f"copy{suffix}").symlink_to(austen + suffix)
     assert PackedDataset(tmp_path / "copy", 64).vocab_upper_bound == tokens.max()
-    (tmp_path / "copy.json").write_text(json.dumps({"tokens": 5, "largest_id": 9}))  # of another run
+    (tmp_path / "copy.json").write_text(
+        json.dumps({"tokens": 5, "largest_id": 9})
+    )  # of another run
     assert PackedDataset(tmp_path / "copy", 64).vocab_upper_bound == tokens.max()
 
 
 def damage(path: str, offset: int, data: bytes) -> None:
-    with open(path, "r+b") as file:
+    with Path(path).open("r+b") as file:
         file.seek(offset)
         file.write(data)
 
@@ -188,10 +197,16 @@ def damage(path: str, offset: int, data: bytes) -> None:
         (lambda p: damage(p + ".idx", 26, b"\0" * 8), "size must fit its counts"),
         (lambda p: damage(p + ".idx", 34, b"\xff" * 4), "must begin where the one before ends"),
         (lambda p: damage(p + ".idx", 34 + 4 * 5 + 8, b"\x07"), "must begin where the one before"),
-        (lambda p: damage(p + ".idx", 34 + 12 * 5 + 8, b"\x07"), "must not begin before|must end at"),
+        (
+            lambda p: damage(p + ".idx", 34 + 12 * 5 + 8, b"\x07"),
+            "must not begin before|must end at",
+        ),
         (lambda p: Path(p + ".idx").write_bytes(Path(p + ".idx").read_bytes()[:-1]), "truncated"),
         (lambda p: Path(p + ".bin").write_bytes(Path(p + ".bin").read_bytes()[:-2]), "truncated"),
-        (lambda p: Path(p + ".bin").write_bytes(Path(p + ".bin").read_bytes()[:-1]), "multiple of 2"),
+        (
+            lambda p: Path(p + ".bin").write_bytes(Path(p + ".bin").read_bytes()[:-1]),
+            "multiple of 2",
+        ),
     ],
 )
 def test_damaged_files_are_refused(tmp_path: Path, harm, words: str):
@@ -204,7 +219,9 @@ def test_damaged_files_are_refused(tmp_path: Path, harm, words: str):
 def test_a_corpus_shorter_than_a_sequence_is_refused(tmp_path: Path):
     prefix = write_tokens(tmp_path / "c", numbered(2, [10]))
     assert PackedDataset(prefix, 20).samples_per_epoch() == 1
-    with pytest.raises(DataError, match=r"at least one sequence of 21 tokens, got 20; use more text"):
+    with pytest.raises(
+        DataError, match=r"at least one sequence of 21 tokens, got 20; use more text"
+    ):
         PackedDataset(prefix, 21)
     with pytest.raises(DataError, match="at least one sequence"):
         PackedDataset(write_tokens(tmp_path / "e", []), 1)

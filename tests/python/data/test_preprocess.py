@@ -49,17 +49,18 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(
     for workers in (1, 2, 7):
         folder = tmp_path / str(workers)
         run(folder, vocabulary, source, extra=("--workers", str(workers)))
-        main(
-            ["--input", str(source), "--train-tokenizer", "600", "--workers", str(workers)]
-            + ["--output-prefix", str(folder / "trained")]
-        )
+        arguments = ["--input", str(source), "--train-tokenizer", "600"]
+        arguments += ["--workers", str(workers), "--output-prefix", str(folder / "trained")]
+        assert main(arguments) == 0
         results.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
     assert len(results[0]) == 7
     assert results[0] == results[1] == results[2]
 
 
 def test_the_layout_is_megatrons(tmp_path: Path, vocabulary: str):
-    prefix = run(tmp_path, vocabulary, write_jsonl(tmp_path / "in.jsonl", ["one", "two words", "3"]))
+    prefix = run(
+        tmp_path, vocabulary, write_jsonl(tmp_path / "in.jsonl", ["one", "two words", "3"])
+    )
     index = Path(f"{prefix}.idx").read_bytes()
     tokens = np.fromfile(f"{prefix}.bin", np.uint16)
     assert index[:9] == b"MMIDIDX\0\0"
@@ -74,7 +75,9 @@ def test_the_layout_is_megatrons(tmp_path: Path, vocabulary: str):
     assert len(index) == 42 + 20 * 3
 
 
-@pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "json", "json.gz", "crlf", "members", "folder"])
+@pytest.mark.parametrize(
+    "form", ["jsonl", "jsonl.gz", "json", "json.gz", "crlf", "members", "folder"]
+)
 def test_input_forms(tmp_path: Path, vocabulary: str, form: str):
     texts = ["first", 'second "quoted" [a, {b}] \\', "th\u00efrd \U0001f600 line\nbreak"]
     tokenizer = Tokenizer.from_file(vocabulary)
@@ -87,7 +90,9 @@ def test_input_forms(tmp_path: Path, vocabulary: str, form: str):
     elif form == "json":
         source.write_text(" [\n" + ",\n".join(lines) + "\n]\n")
     elif form == "json.gz":
-        source.write_bytes(gzip.compress(json.dumps([json.loads(x) for x in lines], indent=2).encode()))
+        source.write_bytes(
+            gzip.compress(json.dumps([json.loads(x) for x in lines], indent=2).encode())
+        )
     elif form == "crlf":
         source = tmp_path / "in.jsonl"
         source.write_bytes("\r\n".join(lines).encode())
@@ -116,7 +121,10 @@ def test_plain_text(tmp_path: Path, vocabulary: str, unit: str):
         "line": ["one", "two", "three", "four"],
     }[unit]
     prefix = run(
-        tmp_path, vocabulary, str(tmp_path / "*.txt"), extra=("--text-documents", unit, "--no-append-eod")
+        tmp_path,
+        vocabulary,
+        str(tmp_path / "*.txt"),
+        extra=("--text-documents", unit, "--no-append-eod"),
     )
     assert [tokenizer.decode(ids) for ids in read_documents(prefix)] == expected
 
@@ -153,7 +161,9 @@ def test_bad_lines_are_counted_and_written_out(tmp_path: Path, vocabulary: str, 
 def test_lone_surrogates_become_the_replacement_character(tmp_path: Path, vocabulary: str, capsys):
     source = tmp_path / "in.jsonl"
     source.write_text(
-        r'{"text": "a\ud83d b\uDE00 \ud83d\ude00 \\ud83d"}' + "\n" + r'{"text": "\ud83d\ud83d\ude00"}'
+        r'{"text": "a\ud83d b\uDE00 \ud83d\ude00 \\ud83d"}'
+        + "\n"
+        + r'{"text": "\ud83d\ud83d\ude00"}'
     )
     prefix = run(tmp_path, vocabulary, source, extra=("--no-append-eod",))
     tokenizer = Tokenizer.from_file(vocabulary)
@@ -178,7 +188,9 @@ def test_an_empty_corpus_is_one_clear_error(
     source.write_bytes(content)
     out = tmp_path / "out"
     how = ["--train-tokenizer", "300"] if training else ["--tokenizer-name-or-path", vocabulary]
-    code = mindspeed(["preprocess", "--input", str(source), *how, "--output-prefix", str(out / "x")])
+    code = mindspeed(
+        ["preprocess", "--input", str(source), *how, "--output-prefix", str(out / "x")]
+    )
     error = capsys.readouterr().err.splitlines()
     assert code == 1
     assert len(error) == 1
@@ -188,7 +200,9 @@ def test_an_empty_corpus_is_one_clear_error(
 
 def test_several_keys(tmp_path: Path, vocabulary: str):
     source = tmp_path / "in.jsonl"
-    source.write_text('{"title": "t one", "body": "b one"}\n{"title": "t", "body": "b"}\n{"title": "t"}\n')
+    source.write_text(
+        '{"title": "t one", "body": "b one"}\n{"title": "t", "body": "b"}\n{"title": "t"}\n'
+    )
     run(tmp_path, vocabulary, source, extra=("--json-keys", "title", "body"))
     tokenizer = Tokenizer.from_file(vocabulary)
     for key, expected in {"title": ["t one", "t"], "body": ["b one", "b"]}.items():
@@ -204,7 +218,10 @@ def test_several_keys(tmp_path: Path, vocabulary: str):
         (["--input", "nothing*.jsonl"], "must match at least one file"),
         (["--input", "cut.jsonl.gz"], "ends too early"),
         (["--input", "ok.jsonl", "--workers", "0"], "workers must be at least 1"),
-        (["--input", "ok.jsonl", "--output-prefix", "ok.jsonl/x"], "output folder must be creatable"),
+        (
+            ["--input", "ok.jsonl", "--output-prefix", "ok.jsonl/x"],
+            "output folder must be creatable",
+        ),
     ],
 )
 def test_bad_arguments(tmp_path: Path, vocabulary: str, monkeypatch, arguments, words: str):
