@@ -5,7 +5,7 @@ Importing it loads ``libmindspeed`` and so registers every ``torch.ops.mindspeed
 
 import torch  # noqa: F401  (libmindspeed links against the libtorch that this import loads)
 
-from mindspeed_core import _C
+import mindspeed_core._C as _C
 
 __all__ = ["_C", "__version__"]
 __version__ = "0.1.0"

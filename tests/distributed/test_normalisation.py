@@ -24,8 +24,15 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("processes", "accumulation", "fsdp"),
-    [(1, 4, False), (2, 1, False), (2, 3, False), (3, 1, False), (3, 2, False)]
-    + [(2, 1, True), (2, 3, True), (3, 2, True)],
+    [
+        (1, 4, False),
+        (2, 1, False),
+        (2, 3, False),
+        (3, 1, False),
+        (3, 2, False),
+        (2, 1, True),
+        (3, 2, True),
+    ],
 )
 def test_layout_does_not_change_the_step(
     alone: dict[str, Any], tmp_path: Path, processes: int, accumulation: int, fsdp: bool

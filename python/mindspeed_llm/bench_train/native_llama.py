@@ -95,26 +95,37 @@ class Layer(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
+class Decoder(nn.Module):
+    """Embedding, layers and final norm."""
+
+    def __init__(self, shape: dict[str, int], sdpa: bool):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(shape["vocab_size"], shape["hidden_size"])
+        self.layers = nn.ModuleList(Layer(shape, sdpa) for _ in range(shape["num_layers"]))
+        self.norm = RmsNorm(shape["hidden_size"], 1e-5)
+        size = shape["hidden_size"] // shape["num_attention_heads"]
+        self.frequencies = 10000.0 ** (-torch.arange(0, size, 2) / size)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """``input_ids`` int64 [B, S] -> hidden states [B, S, hidden]."""
+        positions = torch.arange(input_ids.size(1), device=input_ids.device)
+        angles = torch.outer(positions.float(), self.frequencies).repeat(1, 2)
+        cos, sin = angles.cos(), angles.sin()
+        x = self.embed_tokens(input_ids)
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        return self.norm(x)
+
+
 class NativeLlama(nn.Module):
     """The whole model; ``forward`` returns the mean loss over all next tokens."""
 
     def __init__(self, shape: dict[str, int], sdpa: bool):
         super().__init__()
-        self.model = nn.Module()
-        self.model.embed_tokens = nn.Embedding(shape["vocab_size"], shape["hidden_size"])
-        self.model.layers = nn.ModuleList(Layer(shape, sdpa) for _ in range(shape["num_layers"]))
-        self.model.norm = RmsNorm(shape["hidden_size"], 1e-5)
+        self.model = Decoder(shape, sdpa)
         self.lm_head = nn.Linear(shape["hidden_size"], shape["vocab_size"], bias=False)
-        size = shape["hidden_size"] // shape["num_attention_heads"]
-        self.register_buffer("frequencies", 10000.0 ** (-torch.arange(0, size, 2) / size))
 
     def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """``input_ids`` and (already shifted) ``labels`` int64 [B, S] -> scalar loss."""
-        positions = torch.arange(input_ids.size(1), device=input_ids.device)
-        angles = torch.outer(positions.float(), self.frequencies).repeat(1, 2)
-        cos, sin = angles.cos(), angles.sin()
-        x = self.model.embed_tokens(input_ids)
-        for layer in self.model.layers:
-            x = layer(x, cos, sin)
-        logits = self.lm_head(self.model.norm(x))
+        logits = self.lm_head(self.model(input_ids))
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
