@@ -42,8 +42,8 @@ HWY_INLINE void multiply_tile(
   hn::Vec<PanelTag> right[kRows];
 #pragma GCC unroll 8
   for (size_t row = 0; row < kRows; ++row) {
-    left[row] = add ? hn::LoadU(d, c + row * c_stride) : hn::Zero(d);
-    right[row] = add ? hn::LoadU(d, c + row * c_stride + lanes) : hn::Zero(d);
+    left[row] = hn::Zero(d);
+    right[row] = hn::Zero(d);
   }
   const float* column = a.data;
   for (size_t k = 0; k < k_size; ++k) {
@@ -58,10 +58,12 @@ HWY_INLINE void multiply_tile(
     column += a.k_stride;
     panel += 2 * lanes;
   }
+  // The sum of this call is added to C at once: a long sum made of block sums rounds less than one run of additions.
 #pragma GCC unroll 8
   for (size_t row = 0; row < kRows; ++row) {
-    hn::StoreU(left[row], d, c + row * c_stride);
-    hn::StoreU(right[row], d, c + row * c_stride + lanes);
+    float* to = c + row * c_stride;
+    hn::StoreU(add ? hn::Add(hn::LoadU(d, to), left[row]) : left[row], d, to);
+    hn::StoreU(add ? hn::Add(hn::LoadU(d, to + lanes), right[row]) : right[row], d, to + lanes);
   }
 }
 
