@@ -20,7 +20,7 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Cross entropy of the logits ``hidden @ weight.T``, plus ``z_loss * log_sum_exp(logits)^2``.
 
-    hidden [.., N] and weight [V, N] of one float dtype; labels int64 [..], shifted so that labels[t] is what t predicts,
+    hidden [.., N] and weight [V, N] of one float dtype; labels int64 [..], shifted: labels[t] is what t predicts,
     ``ignore_index`` where nothing is. Works on a chunk of tokens at a time, and computes the gradients while a chunk's
     logits are there. Returns a float32 scalar: the mean over valid tokens (0 when there is none), or the sum.
     Raises ValueError on other shapes and dtypes, IndexError on a label outside [0, V).
