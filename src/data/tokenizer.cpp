@@ -88,10 +88,14 @@ void Encoder::encode(std::string_view text, std::vector<uint32_t>& ids) {
   for (size_t start = 0; start < text.size();) {
     const size_t count =
         cut_words(tokenizer_->vocabulary_.pre_tokenizer, bytes, text.size(), start, ends);
+    size_t num_ids = ids.size();
+    ids.resize(num_ids + (ends[count - 1] - start) + kMaxCachedIds);
     for (size_t i = 0; i < count; ++i) {
-      encode_word(bytes + start, ends[i] - start, ids);
+      num_ids += encode_word(
+          bytes + start, ends[i] - start, text.size() - start >= 16, ids.data() + num_ids);
       start = ends[i];
     }
+    ids.resize(num_ids);
   }
 }
 
@@ -117,46 +121,52 @@ void Encoder::encode_with_added_tokens(std::string_view text, std::vector<uint32
   encode(text.substr(plain), ids);
 }
 
-void Encoder::encode_word(const uint8_t* word, size_t size, std::vector<uint32_t>& ids) {
-  if (size > kMaxCachedBytes) return merge_word(word, size, ids);
+size_t Encoder::encode_word(
+    const uint8_t* word, size_t size, bool may_read_16_bytes, uint32_t* out) {
+  if (size > kMaxCachedBytes) return merge_word(word, size, out);
   uint64_t key[2] = {0, 0};
-  std::memcpy(key, word, size);
+  if (may_read_16_bytes) {
+    std::memcpy(key, word, sizeof key);
+    key[0] &= size >= 8 ? UINT64_MAX : (uint64_t(1) << (8 * size)) - 1;
+    key[1] &= size > 8 ? (uint64_t(1) << (8 * (size - 8))) - 1 : 0;
+  } else {
+    std::memcpy(key, word, size);
+  }
   key[1] |= uint64_t(size) << 56;
   const uint64_t mixed = (key[0] ^ (key[1] * 0xC2B2AE3D27D4EB4Full)) * 0x9E3779B97F4A7C15ull;
-  Slot* set = &cache_[(mixed >> 46) & ~size_t(1)];
   static_assert(kCacheSlots == size_t(1) << (64 - 46));
+  Slot* set = &cache_[(mixed >> 46) & ~size_t(1)];
   for (int way = 0; way < 2; ++way) {
     const Slot& slot = set[way];
     if (slot.key[0] == key[0] && slot.key[1] == key[1]) {
-      for (const uint32_t id : slot.ids) {
-        if (id == kUnused) break;
-        ids.push_back(id);
-      }
-      return;
+      std::memcpy(out, slot.ids, sizeof slot.ids);
+      size_t count = 1;
+      for (size_t i = 1; i < kMaxCachedIds; ++i) count += slot.ids[i] != kUnused;
+      return count;
     }
   }
-  const size_t first = ids.size();
-  merge_word(word, size, ids);
-  if (ids.size() - first > 4) return;
+  const size_t count = merge_word(word, size, out);
+  if (count > kMaxCachedIds) return count;
   set[1] = set[0];
   std::memcpy(set[0].key, key, sizeof key);
-  for (size_t i = 0; i < 4; ++i) set[0].ids[i] = first + i < ids.size() ? ids[first + i] : kUnused;
+  for (size_t i = 0; i < kMaxCachedIds; ++i) set[0].ids[i] = i < count ? out[i] : kUnused;
+  return count;
 }
 
-void Encoder::merge_word(const uint8_t* word, size_t size, std::vector<uint32_t>& ids) {
+size_t Encoder::merge_word(const uint8_t* word, size_t size, uint32_t* out) const {
   if (tokenizer_->vocabulary_.ignore_merges) {
     const auto whole = tokenizer_->id_of({reinterpret_cast<const char*>(word), size});
-    if (whole && !tokenizer_->added_[*whole]) return ids.push_back(*whole);
+    if (whole && !tokenizer_->added_[*whole]) {
+      *out = *whole;
+      return 1;
+    }
   }
-  if (size > kMaxShortWord) return merge_long(word, size, ids);
-  const size_t first = ids.size();
-  for (size_t i = 0; i < size; ++i) ids.push_back(tokenizer_->byte_ids_[word[i]]);
-  merge_short(ids, first);
+  if (size > kMaxShortWord) return merge_long(word, size, out);
+  for (size_t i = 0; i < size; ++i) out[i] = tokenizer_->byte_ids_[word[i]];
+  return merge_short(out, size);
 }
 
-void Encoder::merge_short(std::vector<uint32_t>& ids, size_t first) {
-  uint32_t* symbols = ids.data() + first;
-  size_t count = ids.size() - first;
+size_t Encoder::merge_short(uint32_t* symbols, size_t count) const {
   Merge merges[kMaxShortWord];  // of symbol i with symbol i + 1
   const auto find = [&](size_t i) {
     return i + 1 < count ? tokenizer_->merges_.find(symbols[i], symbols[i + 1]) : Merge{kNoRank, 0};
@@ -175,10 +185,10 @@ void Encoder::merge_short(std::vector<uint32_t>& ids, size_t first) {
     merges[best] = find(best);
     if (best > 0) merges[best - 1] = find(best - 1);
   }
-  ids.resize(first + count);
+  return count;
 }
 
-void Encoder::merge_long(const uint8_t* word, size_t size, std::vector<uint32_t>& ids) {
+size_t Encoder::merge_long(const uint8_t* word, size_t size, uint32_t* out) const {
   constexpr size_t kEnd = SIZE_MAX;
   struct Symbol {
     uint32_t id;
@@ -222,7 +232,9 @@ void Encoder::merge_long(const uint8_t* word, size_t size, std::vector<uint32_t>
       if (const Candidate c = candidate(left.previous); c.merge.rank != kNoRank) queue.push(c);
     }
   }
-  for (size_t i = 0; i != kEnd; i = symbols[i].next) ids.push_back(symbols[i].id);
+  size_t count = 0;
+  for (size_t i = 0; i != kEnd; i = symbols[i].next) out[count++] = symbols[i].id;
+  return count;
 }
 
 }  // namespace mindspeed::data

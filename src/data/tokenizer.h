@@ -76,16 +76,20 @@ class Encoder {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
+  static constexpr size_t kMaxCachedIds = 4;
+
   // Words of up to 15 bytes and 4 ids, in sets of two slots; the older one of a full set goes.
   struct Slot {
     uint64_t key[2];  // bytes, then length in the last byte; length 0: empty
-    uint32_t ids[4];
+    uint32_t ids[kMaxCachedIds];
   };
 
-  void encode_word(const uint8_t* word, size_t size, std::vector<uint32_t>& ids);
-  void merge_word(const uint8_t* word, size_t size, std::vector<uint32_t>& ids);
-  void merge_short(std::vector<uint32_t>& ids, size_t first);
-  void merge_long(const uint8_t* word, size_t size, std::vector<uint32_t>& ids);
+  // These write the ids of one word to `out`, which has room for one per byte (and kMaxCachedIds
+  // more), and return how many.
+  size_t encode_word(const uint8_t* word, size_t size, bool may_read_16_bytes, uint32_t* out);
+  size_t merge_word(const uint8_t* word, size_t size, uint32_t* out) const;
+  size_t merge_short(uint32_t* symbols, size_t count) const;
+  size_t merge_long(const uint8_t* word, size_t size, uint32_t* out) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<Slot> cache_;
