@@ -30,21 +30,24 @@ def test_a_cut_run_equals_the_straight_one(layout: str, config: Path, tmp_path: 
     assert_same_run(tmp_path / "cut", tmp_path / "straight")
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_printed_script_with_its_python_optimizer(processes: int, config: Path, tmp_path: Path):
-    def script(output: Path, *overrides: str) -> None:
-        where = f"training.output_dir={output}"
-        run(processes, SCRIPT, "--config", str(config), where, *overrides)
+def run_printed_script(processes: int, config: Path, output: Path, *overrides: str) -> None:
+    where = f"training.output_dir={output}"
+    run(processes, SCRIPT, "--config", str(config), where, *overrides)
 
-    script(tmp_path / "straight")
-    script(tmp_path / "cut", "training.max_steps=3")
-    script(tmp_path / "cut")
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_printed_script_resumes_with_its_python_optimizer(
+    processes: int, config: Path, tmp_path: Path
+):
+    run_printed_script(processes, config, tmp_path / "straight")
+    run_printed_script(processes, config, tmp_path / "cut", "training.max_steps=3")
+    run_printed_script(processes, config, tmp_path / "cut")
     assert_same_run(tmp_path / "cut", tmp_path / "straight")
 
 
-def test_the_data_order_does_not_depend_on_the_number_of_processes(config: Path, tmp_path: Path):
+def test_the_printed_script_trains_alike_over_1_2_and_4_processes(config: Path, tmp_path: Path):
     for processes in (1, 2, 4):
-        train(processes, config, tmp_path / str(processes))
+        run_printed_script(processes, config, tmp_path / str(processes))
     alone = losses(tmp_path / "1")
     for processes in (2, 4):
         several = losses(tmp_path / str(processes))
