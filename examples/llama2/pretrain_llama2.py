@@ -3,6 +3,7 @@
 import argparse
 
 import torch
+
 from mindspeed_llm import Trainer, TrainingArguments
 from mindspeed_llm.models import AutoModelForCausalLM
 

@@ -12,7 +12,9 @@ import time
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-REPEAT_S = 1.0  # torchrun passes a terminal's Ctrl-C on once more: within this time it is the same one
+REPEAT_S = (
+    1.0  # torchrun passes a terminal's Ctrl-C on once more: within this time it is the same one
+)
 
 
 class Interruption:

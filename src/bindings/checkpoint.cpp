@@ -29,7 +29,8 @@ void save(
 
 void bind_checkpoint(py::module_& module) {
   using Release = py::call_guard<py::gil_scoped_release>;
-  py::class_<CheckpointWriter>(module, "CheckpointWriter", "Writes checkpoints that are whole or not there.")
+  py::class_<CheckpointWriter>(
+      module, "CheckpointWriter", "Writes checkpoints that are whole or not there.")
       .def(
           py::init<std::string, int64_t, int64_t, int64_t>(),
           py::arg("root"),

@@ -19,9 +19,13 @@ using models::MicroBatch;
 using train::StepEngine;
 using train::StepStats;
 
-// (input_ids, labels or None, positions or None, cu_seqlens or None), as Python hands a micro batch over.
-using MicroBatchTuple = std::
-    tuple<at::Tensor, std::optional<at::Tensor>, std::optional<at::Tensor>, std::optional<at::Tensor>>;
+// (input_ids, labels or None, positions or None, cu_seqlens or None), as Python hands a micro batch
+// over.
+using MicroBatchTuple = std::tuple<
+    at::Tensor,
+    std::optional<at::Tensor>,
+    std::optional<at::Tensor>,
+    std::optional<at::Tensor>>;
 
 MicroBatch to_micro_batch(const MicroBatchTuple& tuple) {
   const auto& [input_ids, labels, positions, cu_seqlens] = tuple;
@@ -68,12 +72,14 @@ py::list parameter_owners(const CausalLM& model) {
 
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(const CausalLM& model) {
   std::vector<std::pair<std::string, at::Tensor>> parameters;
-  for (const auto& item : model.named_parameters()) parameters.emplace_back(item.key(), item.value());
+  for (const auto& item : model.named_parameters())
+    parameters.emplace_back(item.key(), item.value());
   return parameters;
 }
 
 void bind_causal_lm(py::module_& module) {
-  py::class_<KeyValueCache>(module, "KeyValueCache", "Keys and values of earlier tokens, for generation.")
+  py::class_<KeyValueCache>(
+      module, "KeyValueCache", "Keys and values of earlier tokens, for generation.")
       .def(py::init([](const CausalLM& model) {
         KeyValueCache cache;
         cache.layers.resize(model.decoder().layers().size());
@@ -82,7 +88,8 @@ void bind_causal_lm(py::module_& module) {
       .def_property_readonly("length", &KeyValueCache::length);
 
   using Release = py::call_guard<py::gil_scoped_release>;
-  py::class_<CausalLM, std::shared_ptr<CausalLM>>(module, "CausalLM", "A decoder-only language model (C++).")
+  py::class_<CausalLM, std::shared_ptr<CausalLM>>(
+      module, "CausalLM", "A decoder-only language model (C++).")
       .def(
           py::init(&make_causal_lm),
           py::arg("spec_json"),
@@ -91,8 +98,11 @@ void bind_causal_lm(py::module_& module) {
           py::arg("layout") = std::map<std::string, int64_t>{})
       .def("named_parameters", &named_parameters)
       .def("parameter_owners", &parameter_owners)
-      .def_property_readonly("spec_json", [](const CausalLM& model) { return model.spec().to_json(); })
-      .def("set_compute_dtype", [](CausalLM& model, at::ScalarType dtype) { model.set_compute_dtype(dtype); })
+      .def_property_readonly(
+          "spec_json", [](const CausalLM& model) { return model.spec().to_json(); })
+      .def(
+          "set_compute_dtype",
+          [](CausalLM& model, at::ScalarType dtype) { model.set_compute_dtype(dtype); })
       .def(
           "hidden",
           [](CausalLM& model,
@@ -121,7 +131,8 @@ void bind_causal_lm(py::module_& module) {
 }
 
 void bind_step_engine(py::module_& module) {
-  py::class_<StepStats>(module, "StepStats", "What a training step did; times in seconds on this rank.")
+  py::class_<StepStats>(
+      module, "StepStats", "What a training step did; times in seconds on this rank.")
       .def_readonly("loss", &StepStats::loss)
       .def_readonly("valid_tokens", &StepStats::valid_tokens)
       .def_readonly("grad_norm", &StepStats::grad_norm)
@@ -139,7 +150,9 @@ void bind_step_engine(py::module_& module) {
                       const std::string& settings_json,
                       std::optional<c10::intrusive_ptr<c10d::ProcessGroup>> group) {
             return std::make_unique<StepEngine>(
-                std::move(model), train::StepSettings::from_json(settings_json), group.value_or(nullptr));
+                std::move(model),
+                train::StepSettings::from_json(settings_json),
+                group.value_or(nullptr));
           }),
           py::arg("model"),
           py::arg("settings_json"),

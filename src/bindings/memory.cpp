@@ -28,9 +28,14 @@ void bind_memory(py::module_& module) {
   module.def("pool_enable", &BufferPool::enable, "Make the buffer pool torch's CPU allocator.");
   module.def("pool_disable", &BufferPool::disable, "Put the earlier CPU allocator back.");
   module.def("pool_statistics", &pool_statistics, "Counters of the pool, in bytes.");
-  module.def("pool_trim", &BufferPool::trim, "Give unused regions back to the kernel; returns bytes.");
+  module.def(
+      "pool_trim", &BufferPool::trim, "Give unused regions back to the kernel; returns bytes.");
   module.def("pool_reset_peak", &BufferPool::reset_peak, "Let peak_in_use_bytes start anew.");
-  module.def("pool_set_limit", &BufferPool::set_limit, py::arg("bytes"), "Most bytes in use; 0: no limit.");
+  module.def(
+      "pool_set_limit",
+      &BufferPool::set_limit,
+      py::arg("bytes"),
+      "Most bytes in use; 0: no limit.");
 }
 
 }  // namespace mindspeed::bindings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mindspeed_core._C: the engine's objects for Python. The operators need no binding: loading libmindspeed,
-// which this module links, registers them as torch.ops.mindspeed.*.
+// mindspeed_core._C: the engine's objects for Python. The operators need no binding: loading
+// libmindspeed, which this module links, registers them as torch.ops.mindspeed.*.
 #include "bindings/bindings.h"
 
 PYBIND11_MODULE(_C, module) {

@@ -12,7 +12,8 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 void bind_sharding(py::module_& module) {
   using Release = py::call_guard<py::gil_scoped_release>;
-  py::class_<ShardedUnit>(module, "ShardedUnit", "Parameters that are gathered and freed together (ZeRO-3).")
+  py::class_<ShardedUnit>(
+      module, "ShardedUnit", "Parameters that are gathered and freed together (ZeRO-3).")
       .def(
           py::init<std::vector<at::Tensor>, Group, std::optional<at::ScalarType>>(),
           py::arg("parameters"),
@@ -22,7 +23,11 @@ void bind_sharding(py::module_& module) {
       .def("gather", &ShardedUnit::gather, Release())
       .def("release", &ShardedUnit::release, Release())
       .def_property_readonly("is_gathered", &ShardedUnit::is_gathered)
-      .def("start_gradient_reduction", &ShardedUnit::start_gradient_reduction, py::arg("scale"), Release())
+      .def(
+          "start_gradient_reduction",
+          &ShardedUnit::start_gradient_reduction,
+          py::arg("scale"),
+          Release())
       .def("finish_gradient_reduction", &ShardedUnit::finish_gradient_reduction, Release())
       .def("attach_gradients", &ShardedUnit::attach_gradients)
       .def("zero_gradients", &ShardedUnit::zero_gradients);

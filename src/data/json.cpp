@@ -2,6 +2,7 @@
 // JSON quoting and the repair of lone surrogates.
 #include "data/json.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mindspeed::data {
@@ -64,7 +65,7 @@ uint64_t replace_lone_surrogates(char* json, size_t size) {
       at += 12;
       continue;
     }
-    std::memcpy(at + 2, "fffd", 4);
+    std::copy_n("fffd", 4, at + 2);
     ++count;
     at += 6;
   }

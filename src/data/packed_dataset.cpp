@@ -13,6 +13,7 @@ namespace {
 
 std::vector<double> weights_of(const std::vector<Corpus>& corpora) {
   std::vector<double> weights;
+  weights.reserve(corpora.size());
   for (const Corpus& corpus : corpora) weights.push_back(corpus.weight);
   return weights;
 }

@@ -51,6 +51,7 @@ class Workers {
       const std::function<std::unique_ptr<ChunkWork>()>& make_work,
       const std::function<void(const Rejection&)>& on_rejection) {
     std::vector<std::thread> threads;
+    threads.reserve(size_t(options_.workers));
     running_ = options_.workers;
     for (int i = 0; i < options_.workers; ++i) {
       threads.emplace_back([&] {

@@ -24,7 +24,7 @@ std::string kind_of(const std::filesystem::path& path) {
   });
   std::filesystem::path lower(name);
   if (lower.extension() == ".gz") lower = lower.stem();
-  const std::string extension = lower.extension().string();
+  std::string extension = lower.extension().string();
   for (const char* known : {".jsonl", ".json", ".ndjson", ".txt", ".text"}) {
     if (extension == known) return extension;
   }
@@ -235,7 +235,7 @@ void RecordReader::read_paragraph(Chunk& chunk) {
   while (!stream_->at_end()) {
     const size_t size = record_.size();
     too_long_ |= stream_->read_line(record_, options_.max_record_bytes);
-    if (record_.find_first_not_of("\r", size) != std::string::npos) {
+    if (record_.find_first_not_of('\r', size) != std::string::npos) {
       record_ += '\n';
       continue;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions are mapped in multiples of 2 MiB (a huge page) and cut into blocks. A block knows its neighbours within its
-// region; free blocks stand in a set ordered by size and address, so the smallest that fits is found at once.
+// Regions are mapped in multiples of 2 MiB (a huge page) and cut into blocks. A block knows its
+// neighbours within its region; free blocks stand in a set ordered by size and address, so the
+// smallest that fits is found at once.
 #include "memory/buffer_pool.h"
 
 #include <c10/core/Allocator.h>
@@ -20,10 +21,12 @@ namespace mindspeed::memory {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kAlignment = 4096;  // blocks start on page boundaries
+constexpr size_t kAlignment = 4096;                // blocks start on page boundaries
 constexpr size_t kRegionBytes = size_t{32} << 20;  // small regions would not let neighbours merge
 
-size_t round_up(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
+size_t round_up(size_t bytes, size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
 
 struct Block {
   char* address;
@@ -51,8 +54,14 @@ class Pool {
     const size_t size = round_up(bytes, kAlignment);
     std::lock_guard lock(mutex_);
     TORCH_CHECK(
-        limit_ == 0 || in_use_ + size <= limit_, "memory: the pool's limit is ", limit_, " bytes, ", in_use_,
-        " are in use and ", size, " more are asked for; raise the limit, or use smaller micro batches");
+        limit_ == 0 || in_use_ + size <= limit_,
+        "memory: the pool's limit is ",
+        limit_,
+        " bytes, ",
+        in_use_,
+        " are in use and ",
+        size,
+        " more are asked for; raise the limit, or use smaller micro batches");
     Block* block = find(size);
     block->free = false;
     split(block, size);
@@ -112,11 +121,13 @@ class Pool {
   Pool() {
     // A fork while another thread holds the lock must not leave the child with a locked pool.
     pthread_atfork(
-        [] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+        [] { instance().mutex_.lock(); },
+        [] { instance().mutex_.unlock(); },
         [] { instance().mutex_.unlock(); });
   }
 
-  // The smallest free block of at least `size` bytes, removed from the free set; maps a region when there is none.
+  // The smallest free block of at least `size` bytes, removed from the free set; maps a region when
+  // there is none.
   Block* find(size_t size) {
     Block wanted{nullptr, size};
     auto found = free_.lower_bound(&wanted);
@@ -138,7 +149,11 @@ class Pool {
     const size_t room = bytes + kHugePage;
     void* mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     TORCH_CHECK(
-        mapped != MAP_FAILED, "memory: the system refused ", bytes, " bytes: ", std::strerror(errno),
+        mapped != MAP_FAILED,
+        "memory: the system refused ",
+        bytes,
+        " bytes: ",
+        std::strerror(errno),
         "; use a smaller micro batch or model");
     auto* start = static_cast<char*>(mapped);
     auto* aligned = reinterpret_cast<char*>(round_up(reinterpret_cast<size_t>(start), kHugePage));
@@ -192,7 +207,9 @@ class Pool {
   uint64_t mapped_ = 0;
 };
 
-void give_back(void* address) { Pool::instance().give_back(address); }
+void give_back(void* address) {
+  Pool::instance().give_back(address);
+}
 
 class PoolAllocator final : public c10::Allocator {
  public:
@@ -204,10 +221,13 @@ class PoolAllocator final : public c10::Allocator {
     return {address, address, &give_back, c10::Device(c10::DeviceType::CPU)};
   }
 
-  // No raw deleter: memory from raw_allocate could come from either allocator, so that interface stays closed.
+  // No raw deleter: memory from raw_allocate could come from either allocator, so that interface
+  // stays closed.
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
 
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
 
   c10::Allocator* previous() const { return previous_; }
 
@@ -234,7 +254,9 @@ void BufferPool::disable() {
   active = nullptr;
 }
 
-size_t BufferPool::trim() { return Pool::instance().trim(); }
+size_t BufferPool::trim() {
+  return Pool::instance().trim();
+}
 
 PoolStatistics BufferPool::statistics() {
   PoolStatistics statistics = Pool::instance().statistics();
@@ -243,8 +265,12 @@ PoolStatistics BufferPool::statistics() {
   return statistics;
 }
 
-void BufferPool::reset_peak() { Pool::instance().reset_peak(); }
+void BufferPool::reset_peak() {
+  Pool::instance().reset_peak();
+}
 
-void BufferPool::set_limit(size_t bytes) { Pool::instance().set_limit(bytes); }
+void BufferPool::set_limit(size_t bytes) {
+  Pool::instance().set_limit(bytes);
+}
 
 }  // namespace mindspeed::memory

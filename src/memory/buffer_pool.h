@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A caching allocator for large CPU buffers. The C allocator gives large buffers back to the kernel at once, so that a
-// training step pays a page fault for every page of every activation; the pool keeps them, on huge pages.
+// A caching allocator for large CPU buffers. The C allocator gives large buffers back to the kernel
+// at once, so that a training step pays a page fault for every page of every activation; the pool
+// keeps them, on huge pages.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,9 @@ struct PoolStatistics {
 
 /// The pool of this process. Thread safe; in a child after fork() it works on with its own copy.
 ///
-/// Requests of at least kLargeBytes are cut from regions of memory by best fit; freed neighbours merge. Smaller ones go to
-/// the allocator that was there before. Buffers from before enable() are freed by whoever made them, and buffers of the
-/// pool are freed by the pool even after disable().
+/// Requests of at least kLargeBytes are cut from regions of memory by best fit; freed neighbours
+/// merge. Smaller ones go to the allocator that was there before. Buffers from before enable() are
+/// freed by whoever made them, and buffers of the pool are freed by the pool even after disable().
 class MINDSPEED_API BufferPool {
  public:
   static constexpr size_t kLargeBytes = size_t{1} << 20;
@@ -40,7 +41,8 @@ class MINDSPEED_API BufferPool {
   static PoolStatistics statistics();
   static void reset_peak();
 
-  /// From now on a request that would bring in_use_bytes above `bytes` fails with c10::Error naming both; 0: no limit.
+  /// From now on a request that would bring in_use_bytes above `bytes` fails with c10::Error naming
+  /// both; 0: no limit.
   static void set_limit(size_t bytes);
 };
 

@@ -11,7 +11,9 @@ thread_local const ActivationObserver* current = nullptr;
 ObserveActivations::ObserveActivations(ActivationObserver observer)
     : observer_(std::move(observer)), previous_(std::exchange(current, &observer_)) {}
 
-ObserveActivations::~ObserveActivations() { current = previous_; }
+ObserveActivations::~ObserveActivations() {
+  current = previous_;
+}
 
 void observe_activation(const std::string& path, const at::Tensor& output) {
   if (current != nullptr) (*current)(path, output);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks report each operator's output under its module path. Normally nobody listens and the call costs a load;
-// the non-finite search (train/non_finite_search.h) listens during a replay.
+// Blocks report each operator's output under its module path. Normally nobody listens and the call
+// costs a load; the non-finite search (train/non_finite_search.h) listens during a replay.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -14,20 +14,33 @@ namespace {
 void check_batch(const MicroBatch& batch, const parallel::Mesh& mesh) {
   for (const char* axis : {"tensor", "pipeline"}) {
     TORCH_CHECK_VALUE(
-        mesh.axis(axis).size == 1, "parallel.", axis, "_parallel (", mesh.axis(axis).size,
-        ") must be 1 to run the model in this version; a model cut along this axis can be built and inspected only");
+        mesh.axis(axis).size == 1,
+        "parallel.",
+        axis,
+        "_parallel (",
+        mesh.axis(axis).size,
+        ") must be 1 to run the model in this version; a model cut along this axis can be built "
+        "and inspected only");
   }
   TORCH_CHECK_VALUE(
       batch.input_ids.dim() == 2 && batch.input_ids.scalar_type() == at::kLong,
-      "input_ids must be int64 of shape [batch, sequence], got ", batch.input_ids.scalar_type(), " ",
+      "input_ids must be int64 of shape [batch, sequence], got ",
+      batch.input_ids.scalar_type(),
+      " ",
       batch.input_ids.sizes());
   TORCH_CHECK_VALUE(
       !batch.labels.defined() || batch.labels.sizes() == batch.input_ids.sizes(),
-      "labels must have the shape of input_ids ", batch.input_ids.sizes(), ", got ", batch.labels.sizes());
+      "labels must have the shape of input_ids ",
+      batch.input_ids.sizes(),
+      ", got ",
+      batch.labels.sizes());
   const int64_t tokens = batch.input_ids.numel();
   TORCH_CHECK_VALUE(
-      !batch.positions || (batch.positions->numel() == tokens && batch.positions->scalar_type() == at::kInt),
-      "positions must be int32 with one value a token (", tokens, ")");
+      !batch.positions ||
+          (batch.positions->numel() == tokens && batch.positions->scalar_type() == at::kInt),
+      "positions must be int32 with one value a token (",
+      tokens,
+      ")");
   TORCH_CHECK_VALUE(
       !batch.cu_seqlens || batch.cu_seqlens->dim() == 1, "cu_seqlens must have one dim");
 }
@@ -35,7 +48,8 @@ void check_batch(const MicroBatch& batch, const parallel::Mesh& mesh) {
 // Rows that the rotary tables need: one more than the largest position.
 int64_t table_length(const MicroBatch& batch, int64_t past) {
   const int64_t sequence = batch.input_ids.size(1) + past;
-  if (!batch.positions || batch.positions->numel() == 0 || batch.positions->is_meta()) return sequence;
+  if (!batch.positions || batch.positions->numel() == 0 || batch.positions->is_meta())
+    return sequence;
   return std::max<int64_t>(batch.positions->max().item<int>() + 1, 1);
 }
 
@@ -53,7 +67,9 @@ CausalLM::CausalLM(const ModelSpec& spec, at::Device device, parallel::Mesh mesh
   const bool last_stage = pipeline.rank == pipeline.size - 1;
   TORCH_CHECK_VALUE(
       !spec.tie_word_embeddings || pipeline.size == 1,
-      "model.tie_word_embeddings must be false with parallel.pipeline_parallel (", pipeline.size, ")");
+      "model.tie_word_embeddings must be false with parallel.pipeline_parallel (",
+      pipeline.size,
+      ")");
   if (last_stage && !spec.tie_word_embeddings) {
     output_ = register_module(
         "lm_head",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder-only language model built from a ModelSpec: logits for inference, a loss that never holds all logits for
-// training. Parameters carry Hugging Face's LLaMA names.
+// A decoder-only language model built from a ModelSpec: logits for inference, a loss that never
+// holds all logits for training. Parameters carry Hugging Face's LLaMA names.
 #pragma once
 
 #include <map>
@@ -31,8 +31,9 @@ struct LossOutput {
 
 class MINDSPEED_API CausalLM : public Block {
  public:
-  /// Builds this rank's part of the model on `device` in float32. Weights are normal(0, initializer_range), norms 1,
-  /// biases 0, the same for every mesh; on the meta device nothing is filled.
+  /// Builds this rank's part of the model on `device` in float32. Weights are normal(0,
+  /// initializer_range), norms 1, biases 0, the same for every mesh; on the meta device nothing is
+  /// filled.
   CausalLM(const ModelSpec& spec, at::Device device, parallel::Mesh mesh, uint64_t seed);
 
   /// Hidden states after the final norm, [B*S, hidden] in the compute dtype.
@@ -41,9 +42,10 @@ class MINDSPEED_API CausalLM : public Block {
   /// Logits [T, vocab] of hidden states [T, hidden], in the compute dtype.
   at::Tensor logits_of_hidden(const at::Tensor& hidden_TN);
 
-  /// Sum of cross-entropies (plus z_loss * log_sum_exp^2 a token) over the valid tokens of `labels` (int64, one a
-  /// row of hidden_TN), and their number.
-  LossOutput loss_of_hidden(const at::Tensor& hidden_TN, const at::Tensor& labels, double z_loss = 0.0);
+  /// Sum of cross-entropies (plus z_loss * log_sum_exp^2 a token) over the valid tokens of `labels`
+  /// (int64, one a row of hidden_TN), and their number.
+  LossOutput loss_of_hidden(
+      const at::Tensor& hidden_TN, const at::Tensor& labels, double z_loss = 0.0);
 
   /// hidden() then loss_of_hidden().
   LossOutput loss(const MicroBatch& batch, double z_loss = 0.0);
@@ -58,7 +60,9 @@ class MINDSPEED_API CausalLM : public Block {
   at::ScalarType compute_dtype() const { return compute_dtype_; }
 
   /// Installs (or with null removes) the listener at layer boundaries.
-  void set_unit_boundary(std::shared_ptr<parallel::UnitBoundary> boundary) { boundary_ = std::move(boundary); }
+  void set_unit_boundary(std::shared_ptr<parallel::UnitBoundary> boundary) {
+    boundary_ = std::move(boundary);
+  }
 
  private:
   void initialise(uint64_t seed);

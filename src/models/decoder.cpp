@@ -4,14 +4,19 @@
 namespace mindspeed::models {
 namespace {
 
-// Holds the layers so that their parameters are named "layers.<index>."; it has no forward of its own.
+// Holds the layers so that their parameters are named "layers.<index>."; it has no forward of its
+// own.
 class LayerList : public torch::nn::Module {};
 
 // Layers of one pipeline stage, [first, last): as even as can be, earlier stages take the rest.
 std::pair<int64_t, int64_t> stage_layers(int64_t num_layers, parallel::MeshAxis pipeline) {
   TORCH_CHECK_VALUE(
-      num_layers >= pipeline.size, "parallel.pipeline_parallel (", pipeline.size,
-      ") must not exceed num_layers (", num_layers, ")");
+      num_layers >= pipeline.size,
+      "parallel.pipeline_parallel (",
+      pipeline.size,
+      ") must not exceed num_layers (",
+      num_layers,
+      ")");
   const int64_t each = num_layers / pipeline.size;
   const int64_t rest = num_layers % pipeline.size;
   const int64_t first = pipeline.rank * each + std::min(pipeline.rank, rest);
@@ -67,6 +72,8 @@ at::Tensor Decoder::forward(
   return norm_->forward(stream);
 }
 
-at::Tensor Decoder::embedding_weight() const { return embedding_->weight(); }
+at::Tensor Decoder::embedding_weight() const {
+  return embedding_->weight();
+}
 
 }  // namespace mindspeed::models

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack of decoder layers between token embedding and final norm; with pipeline stages, this stage's part of it.
+// The stack of decoder layers between token embedding and final norm; with pipeline stages, this
+// stage's part of it.
 #pragma once
 
 #include <memory>
@@ -15,8 +16,8 @@ class Decoder : public Block {
  public:
   Decoder(BuildContext& context, std::string path, const ModelSpec& spec);
 
-  /// input_ids int64 [B, S] -> normalised hidden states [B*S, hidden] in `dtype`. `boundary` may be null; it sees
-  /// every layer as a unit, numbered from 0 within this stage.
+  /// input_ids int64 [B, S] -> normalised hidden states [B*S, hidden] in `dtype`. `boundary` may be
+  /// null; it sees every layer as a unit, numbered from 0 within this stage.
   at::Tensor forward(
       const at::Tensor& input_ids,
       const ForwardContext& context,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON form and checks of ModelSpec. One table of fields a struct serves reading, writing and key checking.
+// JSON form and checks of ModelSpec. One table of fields a struct serves reading, writing and key
+// checking.
 #include "models/model_spec.h"
 
 #include <initializer_list>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelSpec: everything that decides a decoder's shape and arithmetic, and nothing about ranks or devices.
-// A family (configs/families/*.yaml) maps a Hugging Face config.json to it; the blocks are built from it.
+// ModelSpec: everything that decides a decoder's shape and arithmetic, and nothing about ranks or
+// devices. A family (configs/families/*.yaml) maps a Hugging Face config.json to it; the blocks are
+// built from it.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,9 @@ struct ModelSpec {
   NormSpec norm;
   RotarySpec rotary;
 
-  /// Parses JSON whose keys are the field names above (nested objects for attention, mlp, norm, rotary).
-  /// Throws std::invalid_argument for an unknown key, a wrong type, or a spec that check() refuses.
+  /// Parses JSON whose keys are the field names above (nested objects for attention, mlp, norm,
+  /// rotary). Throws std::invalid_argument for an unknown key, a wrong type, or a spec that check()
+  /// refuses.
   MINDSPEED_API static ModelSpec from_json(const std::string& json);
   MINDSPEED_API std::string to_json() const;
 

@@ -8,7 +8,8 @@ namespace mindspeed::parallel {
 
 /// Starts gathering `input` of every rank into `output`, one after the other.
 template <class Group>
-c10::intrusive_ptr<c10d::Work> start_all_gather(Group& group, at::Tensor& output, at::Tensor& input) {
+c10::intrusive_ptr<c10d::Work> start_all_gather(
+    Group& group, at::Tensor& output, at::Tensor& input) {
   if constexpr (requires { group.all_gather_single(output, input); }) {
     return group.all_gather_single(output, input);
   } else {
@@ -18,7 +19,8 @@ c10::intrusive_ptr<c10d::Work> start_all_gather(Group& group, at::Tensor& output
 
 /// Starts summing `input` over ranks; `output` receives this rank's part.
 template <class Group>
-c10::intrusive_ptr<c10d::Work> start_reduce_scatter(Group& group, at::Tensor& output, at::Tensor& input) {
+c10::intrusive_ptr<c10d::Work> start_reduce_scatter(
+    Group& group, at::Tensor& output, at::Tensor& input) {
   if constexpr (requires { group.reduce_scatter_single(output, input); }) {
     return group.reduce_scatter_single(output, input);
   } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data parallelism with full sharding: layers are units that are gathered just before they run, forward and backward,
-// the next one's gather under way meanwhile; what is left (embedding, last norm, output) is the root unit, whole from
-// the first forward to the end of the step.
+// Data parallelism with full sharding: layers are units that are gathered just before they run,
+// forward and backward, the next one's gather under way meanwhile; what is left (embedding, last
+// norm, output) is the root unit, whole from the first forward to the end of the step.
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -22,7 +22,10 @@ using torch::autograd::variable_list;
 class OnBackward : public torch::autograd::Function<OnBackward> {
  public:
   static variable_list forward(
-      AutogradContext* context, const at::Tensor& first, const std::optional<at::Tensor>& second, int64_t action) {
+      AutogradContext* context,
+      const at::Tensor& first,
+      const std::optional<at::Tensor>& second,
+      int64_t action) {
     context->saved_data["action"] = action;
     return second ? variable_list{first, *second} : variable_list{first};
   }
@@ -58,7 +61,8 @@ class LayerUnits : public UnitBoundary {
   std::vector<std::unique_ptr<ShardedUnit>>& units() { return units_; }
 
  private:
-  static std::vector<at::Tensor> hang(std::function<void()>& action, const std::vector<at::Tensor>& tensors) {
+  static std::vector<at::Tensor> hang(
+      std::function<void()>& action, const std::vector<at::Tensor>& tensors) {
     const auto second = tensors.size() > 1 ? std::optional(tensors[1]) : std::nullopt;
     return OnBackward::apply(tensors[0], second, reinterpret_cast<int64_t>(&action));
   }
@@ -80,7 +84,10 @@ class LayerUnits : public UnitBoundary {
 
 class FullySharded : public DataParallel {
  public:
-  FullySharded(std::vector<NamedTensors> layers, NamedTensors root, c10::intrusive_ptr<c10d::ProcessGroup> group)
+  FullySharded(
+      std::vector<NamedTensors> layers,
+      NamedTensors root,
+      c10::intrusive_ptr<c10d::ProcessGroup> group)
       : group_(group) {
     std::vector<std::unique_ptr<ShardedUnit>> units;
     for (const NamedTensors& layer : layers) {
@@ -154,7 +161,9 @@ class FullySharded : public DataParallel {
 }  // namespace
 
 std::unique_ptr<DataParallel> make_fully_sharded(
-    std::vector<NamedTensors> layers, NamedTensors root, c10::intrusive_ptr<c10d::ProcessGroup> group) {
+    std::vector<NamedTensors> layers,
+    NamedTensors root,
+    c10::intrusive_ptr<c10d::ProcessGroup> group) {
   return std::make_unique<FullySharded>(std::move(layers), std::move(root), std::move(group));
 }
 

@@ -94,11 +94,13 @@ void GradientReducer::State::launch_ready() {
 void GradientReducer::State::launch(Bucket& bucket) {
   at::NoGradGuard no_grad;
   for (size_t index : bucket.members) {
-    const at::Tensor& gradient = parameters[index].grad();
-    if (gradient.defined() && !gradient.is_same(views[index]) &&
-        gradient.const_data_ptr() != views[index].const_data_ptr()) {
+    at::Tensor& gradient = parameters[index].mutable_grad();
+    if (!gradient.defined()) {
+      views[index].zero_();
+    } else if (gradient.const_data_ptr() != views[index].const_data_ptr()) {
       views[index].copy_(gradient);
     }
+    gradient = views[index];  // somebody may have replaced it, as optimizer.zero_grad() does
   }
   std::vector<at::Tensor> tensors{bucket.flat};
   works.push_back(group->allreduce(tensors));
@@ -110,6 +112,19 @@ GradientReducer::GradientReducer(
   state_->parameters = std::move(parameters);
   state_->group = std::move(group);
   const size_t count = state_->parameters.size();
+  for (const at::Tensor& parameter : state_->parameters) {
+    TORCH_CHECK_VALUE(
+        parameter.scalar_type() == state_->parameters[0].scalar_type() &&
+            parameter.device() == state_->parameters[0].device(),
+        "gradient reducer: parameters must have one dtype and device, got ",
+        parameter.scalar_type(),
+        " on ",
+        parameter.device(),
+        " beside ",
+        state_->parameters[0].scalar_type(),
+        " on ",
+        state_->parameters[0].device());
+  }
   state_->views.resize(count);
   state_->bucket_of.resize(count);
   state_->arrived.resize(count);

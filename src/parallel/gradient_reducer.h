@@ -17,7 +17,8 @@ namespace mindspeed::parallel {
 /// every rank issues the same collectives and sums in the same order from run to run.
 class MINDSPEED_API GradientReducer {
  public:
-  /// Parameters must be leaves of one dtype and device. A bucket holds at most bucket_bytes, but at least one parameter.
+  /// Parameters must be leaves of one dtype and device (else ValueError). A bucket holds at most bucket_bytes, but at
+  /// least one parameter.
   GradientReducer(
       std::vector<at::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> group, int64_t bucket_bytes);
   ~GradientReducer();

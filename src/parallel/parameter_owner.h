@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A parameter knows its owners: its global shape and along which mesh axis which of its dims is cut.
-// Initialisation, gradient reduction, the gradient norm, clipping and checkpoints read this and nothing else.
+// A parameter knows its owners: its global shape and along which mesh axis which of its dims is
+// cut. Initialisation, gradient reduction, the gradient norm, clipping and checkpoints read this
+// and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace mindspeed::parallel {
 
-/// How one parameter is laid over the mesh. An empty split_axis means that every rank holds all of it.
+/// How one parameter is laid over the mesh. An empty split_axis means that every rank holds all of
+/// it.
 struct ParameterOwner {
   std::vector<int64_t> global_shape;
   std::string split_axis;

@@ -19,7 +19,8 @@ namespace {
 void set_storage_bytes(const at::Tensor& tensor, size_t bytes) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   if (storage->nbytes() == bytes) return;
-  c10::DataPtr memory = bytes == 0 ? c10::DataPtr(nullptr, tensor.device()) : storage->allocator()->allocate(bytes);
+  c10::DataPtr memory =
+      bytes == 0 ? c10::DataPtr(nullptr, tensor.device()) : storage->allocator()->allocate(bytes);
   storage->set_data_ptr_noswap(std::move(memory));
   storage->set_nbytes(bytes);
 }
@@ -47,13 +48,17 @@ ShardedUnit::ShardedUnit(
   for (at::Tensor& parameter : parameters_) {
     TORCH_CHECK_VALUE(
         parameter.dim() >= 1 && parameter.is_contiguous() && parameter.scalar_type() == at::kFloat,
-        "full sharding: parameters must be contiguous float32 of at least one dim, got ", parameter.scalar_type(), " ",
+        "full sharding: parameters must be contiguous float32 of at least one dim, got ",
+        parameter.scalar_type(),
+        " ",
         parameter.sizes());
     const int64_t rows = parameter.size(0);
     const ShardRows mine = shard_rows(rows, group_->getRank(), size);
     Part part;
     part.shard = parameter.detach().narrow(0, mine.start, mine.length).clone();
-    part.whole = at::empty(parameter.sizes(), parameter.options().dtype(compute_dtype.value_or(at::kFloat)).requires_grad(false));
+    part.whole = at::empty(
+        parameter.sizes(),
+        parameter.options().dtype(compute_dtype.value_or(at::kFloat)).requires_grad(false));
     part.padded_rows = (rows + size - 1) / size;
     part.row_size = rows == 0 ? 0 : parameter.numel() / rows;
     shard_size_ += part.padded_rows * part.row_size;
@@ -94,13 +99,14 @@ void ShardedUnit::gather() {
   gathered_ = true;
 }
 
-// Scatters what all ranks sent into the whole tensors. Written through data of their own version counter: a graph that
-// saved a whole tensor must find it unchanged, and its values are.
+// Scatters what all ranks sent into the whole tensors. Written through data of their own version
+// counter: a graph that saved a whole tensor must find it unchanged, and its values are.
 void ShardedUnit::fill_whole(const at::Tensor& gathered) {
   at::NoGradGuard no_grad;
   int64_t offset = 0;
   for (Part& part : parts_) {
-    set_storage_bytes(part.whole, static_cast<size_t>(part.whole.numel()) * part.whole.element_size());
+    set_storage_bytes(
+        part.whole, static_cast<size_t>(part.whole.numel()) * part.whole.element_size());
     const int64_t rows = part.whole.size(0);
     at::Tensor target = part.whole.variable_data().view({rows, part.row_size});
     for (int64_t rank = 0; rank < group_->getSize(); ++rank) {
@@ -161,7 +167,8 @@ double ShardedUnit::finish_gradient_reduction() {
     int64_t offset = 0;
     for (Part& part : parts_) {
       const int64_t rows = part.shard.size(0);
-      const at::Tensor mine = piece(reduction.output, offset, rows, part.row_size).view(part.shard.sizes());
+      const at::Tensor mine =
+          piece(reduction.output, offset, rows, part.row_size).view(part.shard.sizes());
       part.gradient = part.gradient.defined() ? part.gradient.add_(mine) : mine.clone();
       offset += part.padded_rows * part.row_size;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Full sharding (ZeRO stage 3, Rajbhandari et al. 2020; FSDP, Zhao et al. 2023) of a group of parameters that are
-// gathered and freed together.
+// Full sharding (ZeRO stage 3, Rajbhandari et al. 2020; FSDP, Zhao et al. 2023) of a group of
+// parameters that are gathered and freed together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,20 +13,22 @@
 
 namespace mindspeed::parallel {
 
-/// Rows of dim 0 that `rank` of `world_size` holds, by torch.chunk's rule (the last ranks may hold fewer or none).
+/// Rows of dim 0 that `rank` of `world_size` holds, by torch.chunk's rule (the last ranks may hold
+/// fewer or none).
 struct ShardRows {
   int64_t start;
   int64_t length;
 };
 MINDSPEED_API ShardRows shard_rows(int64_t rows, int64_t rank, int64_t world_size);
 
-/// Between steps each parameter *is* this rank's shard, float32, which an optimizer updates; gather() makes it the whole
-/// tensor, release() the shard again. It stays the same tensor object throughout, and graphs that saved the whole one see
-/// it again after the next gather(). Collectives are issued in the order of the calls, which must agree on all ranks.
+/// Between steps each parameter *is* this rank's shard, float32, which an optimizer updates;
+/// gather() makes it the whole tensor, release() the shard again. It stays the same tensor object
+/// throughout, and graphs that saved the whole one see it again after the next gather().
+/// Collectives are issued in the order of the calls, which must agree on all ranks.
 class MINDSPEED_API ShardedUnit {
  public:
-  /// Cuts the parameters (float32 leaves of at least one dim, equal on all ranks). The whole tensors are kept in
-  /// compute_dtype, gradients are reduced and kept in float32.
+  /// Cuts the parameters (float32 leaves of at least one dim, equal on all ranks). The whole
+  /// tensors are kept in compute_dtype, gradients are reduced and kept in float32.
   ShardedUnit(
       std::vector<at::Tensor> parameters,
       c10::intrusive_ptr<c10d::ProcessGroup> group,
@@ -40,8 +42,8 @@ class MINDSPEED_API ShardedUnit {
   void release();
   bool is_gathered() const { return gathered_; }
 
-  /// Starts reduce-scattering the whole gradients (a missing one counts as zero), multiplied by `scale` after the sum;
-  /// takes them off the parameters.
+  /// Starts reduce-scattering the whole gradients (a missing one counts as zero), multiplied by
+  /// `scale` after the sum; takes them off the parameters.
   void start_gradient_reduction(double scale);
   /// Waits for the reductions and adds them to the shards' gradients. Returns seconds waited.
   double finish_gradient_reduction();
@@ -53,8 +55,8 @@ class MINDSPEED_API ShardedUnit {
 
  private:
   struct Part {
-    at::Tensor whole;   // compute dtype; its storage is empty while released
-    at::Tensor shard;   // float32
+    at::Tensor whole;     // compute dtype; its storage is empty while released
+    at::Tensor shard;     // float32
     at::Tensor gradient;  // of the shard, float32; undefined: none yet
     int64_t padded_rows;  // rows a rank, the last ones padded
     int64_t row_size;

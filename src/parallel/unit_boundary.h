@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Told when a forward pass enters and leaves a unit (a group of parameters that are gathered and freed together),
-// so that full sharding can gather before it and hang its backward work onto the tensors that cross.
+// Told when a forward pass enters and leaves a unit (a group of parameters that are gathered and
+// freed together), so that full sharding can gather before it and hang its backward work onto the
+// tensors that cross.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of small float32 matrices that lie in cache: C (+)= A B with B packed in panels. Included once a target.
+// Products of small float32 matrices that lie in cache: C (+)= A B with B packed in panels.
+// Included once a target.
 //
-// A panel holds kPanel = 2 vectors of columns: element (k, column) of panel p is at p * panel_stride + k * kPanel +
-// column. The micro-kernel keeps 6 x 2 vectors of C in registers, which saturates two FMA ports on AVX2.
+// A panel holds kPanel = 2 vectors of columns: element (k, column) of panel p is at p *
+// panel_stride + k * kPanel + column. The micro-kernel keeps 6 x 2 vectors of C in registers, which
+// saturates two FMA ports on AVX2.
 #if defined(MINDSPEED_SIMD_SMALL_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MINDSPEED_SIMD_SMALL_GEMM_INL_H_
 #undef MINDSPEED_SIMD_SMALL_GEMM_INL_H_
@@ -22,10 +24,15 @@ namespace mindspeed::simd::HWY_NAMESPACE {
 using PanelTag = hwy::HWY_NAMESPACE::ScalableTag<float>;
 inline constexpr size_t kPanelRows = 6;
 
-HWY_INLINE size_t panel_columns() { return 2 * hwy::HWY_NAMESPACE::Lanes(PanelTag()); }
-HWY_INLINE size_t round_up(size_t size, size_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+HWY_INLINE size_t panel_columns() {
+  return 2 * hwy::HWY_NAMESPACE::Lanes(PanelTag());
+}
+HWY_INLINE size_t round_up(size_t size, size_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
 
-// A as rows read one scalar at a time: element (row, k) is at data[row * row_stride + k * k_stride].
+// A as rows read one scalar at a time: element (row, k) is at data[row * row_stride + k *
+// k_stride].
 struct Rows {
   const float* data;
   size_t row_stride;
@@ -34,7 +41,12 @@ struct Rows {
 
 template <size_t kRows>
 HWY_INLINE void multiply_tile(
-    const Rows& a, const float* HWY_RESTRICT panel, size_t k_size, float* HWY_RESTRICT c, size_t c_stride, bool add) {
+    const Rows& a,
+    const float* HWY_RESTRICT panel,
+    size_t k_size,
+    float* HWY_RESTRICT c,
+    size_t c_stride,
+    bool add) {
   namespace hn = hwy::HWY_NAMESPACE;
   const PanelTag d;
   const size_t lanes = hn::Lanes(d);
@@ -58,7 +70,8 @@ HWY_INLINE void multiply_tile(
     column += a.k_stride;
     panel += 2 * lanes;
   }
-  // The sum of this call is added to C at once: a long sum made of block sums rounds less than one run of additions.
+  // The sum of this call is added to C at once: a long sum made of block sums rounds less than one
+  // run of additions.
 #pragma GCC unroll 8
   for (size_t row = 0; row < kRows; ++row) {
     float* to = c + row * c_stride;
@@ -68,14 +81,26 @@ HWY_INLINE void multiply_tile(
 }
 
 HWY_INLINE void multiply_tile_rows(
-    size_t rows, const Rows& a, const float* panel, size_t k_size, float* c, size_t c_stride, bool add) {
+    size_t rows,
+    const Rows& a,
+    const float* panel,
+    size_t k_size,
+    float* c,
+    size_t c_stride,
+    bool add) {
   switch (rows) {
-    case 6: return multiply_tile<6>(a, panel, k_size, c, c_stride, add);
-    case 5: return multiply_tile<5>(a, panel, k_size, c, c_stride, add);
-    case 4: return multiply_tile<4>(a, panel, k_size, c, c_stride, add);
-    case 3: return multiply_tile<3>(a, panel, k_size, c, c_stride, add);
-    case 2: return multiply_tile<2>(a, panel, k_size, c, c_stride, add);
-    default: return multiply_tile<1>(a, panel, k_size, c, c_stride, add);
+    case 6:
+      return multiply_tile<6>(a, panel, k_size, c, c_stride, add);
+    case 5:
+      return multiply_tile<5>(a, panel, k_size, c, c_stride, add);
+    case 4:
+      return multiply_tile<4>(a, panel, k_size, c, c_stride, add);
+    case 3:
+      return multiply_tile<3>(a, panel, k_size, c, c_stride, add);
+    case 2:
+      return multiply_tile<2>(a, panel, k_size, c, c_stride, add);
+    default:
+      return multiply_tile<1>(a, panel, k_size, c, c_stride, add);
   }
 }
 
@@ -85,9 +110,9 @@ struct InnerRange {
   size_t last;
 };
 
-// C [rows, columns] (+)= A B over the panels that cover `columns`. inner_of(first_row, end_row, column) narrows the
-// inner dimension of a tile of at most 6 rows and one panel from `column` on, for triangular A or C; a tile with an
-// empty range is not touched.
+// C [rows, columns] (+)= A B over the panels that cover `columns`. inner_of(first_row, end_row,
+// column) narrows the inner dimension of a tile of at most 6 rows and one panel from `column` on,
+// for triangular A or C; a tile with an empty range is not touched.
 template <class InnerOf>
 HWY_INLINE void multiply(
     size_t rows,
@@ -105,9 +130,15 @@ HWY_INLINE void multiply(
       const size_t count = std::min(kPanelRows, rows - row);
       const InnerRange inner = inner_of(row, row + count, column);
       if (inner.last <= inner.first) continue;
-      const Rows part{a.data + row * a.row_stride + inner.first * a.k_stride, a.row_stride, a.k_stride};
+      const Rows part{
+          a.data + row * a.row_stride + inner.first * a.k_stride, a.row_stride, a.k_stride};
       multiply_tile_rows(
-          count, part, panels + inner.first * width, inner.last - inner.first, c + row * c_stride + column, c_stride,
+          count,
+          part,
+          panels + inner.first * width,
+          inner.last - inner.first,
+          c + row * c_stride + column,
+          c_stride,
           add);
     }
   }

@@ -67,8 +67,13 @@ void AdamW::load_state(const std::map<std::string, at::Tensor>& state) {
     const auto found = state.find(name);
     TORCH_CHECK_VALUE(found != state.end(), "optimizer state lacks ", name);
     TORCH_CHECK_VALUE(
-        found->second.sizes() == target.sizes(), "optimizer state ", name, " must have shape ", target.sizes(),
-        ", got ", found->second.sizes());
+        found->second.sizes() == target.sizes(),
+        "optimizer state ",
+        name,
+        " must have shape ",
+        target.sizes(),
+        ", got ",
+        found->second.sizes());
     target.copy_(found->second);
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW (Loshchilov and Hutter 2019) over named parameters, with the fused multi-tensor update of ops/adamw.
+// AdamW (Loshchilov and Hutter 2019) over named parameters, with the fused multi-tensor update of
+// ops/adamw.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +14,8 @@
 
 namespace mindspeed::train {
 
-/// Settings of our fused AdamW. Matrices decay by weight_decay; one-dim parameters (norms, biases) do not.
+/// Settings of our fused AdamW. Matrices decay by weight_decay; one-dim parameters (norms, biases)
+/// do not.
 struct OptimizerSettings {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -25,7 +27,8 @@ class MINDSPEED_API AdamW {
  public:
   AdamW(parallel::NamedTensors parameters, OptimizerSettings settings);
 
-  /// One update of every parameter that has a gradient; gradients are multiplied by `grad_scale` in the same pass.
+  /// One update of every parameter that has a gradient; gradients are multiplied by `grad_scale` in
+  /// the same pass.
   void step(double learning_rate, double grad_scale);
 
   /// exp_avg.<name> and exp_avg_sq.<name>, shaped as the parameters.
@@ -43,7 +46,8 @@ class MINDSPEED_API AdamW {
     at::Tensor exp_avg;
     at::Tensor exp_avg_sq;
   };
-  void update(const std::vector<Slot>& slots, double learning_rate, double weight_decay, double grad_scale);
+  void update(
+      const std::vector<Slot>& slots, double learning_rate, double weight_decay, double grad_scale);
 
   OptimizerSettings settings_;
   std::vector<Slot> decayed_;

@@ -37,9 +37,15 @@ std::string numbered(const char* format, int64_t number) {
   return text;
 }
 
-std::string folder_name(int64_t step) { return numbered("step_%08lld", step); }
-std::string data_name(int64_t rank) { return numbered("rank-%05lld.safetensors", rank); }
-std::string manifest_name(int64_t rank) { return numbered("rank-%05lld.json", rank); }
+std::string folder_name(int64_t step) {
+  return numbered("step_%08lld", step);
+}
+std::string data_name(int64_t rank) {
+  return numbered("rank-%05lld.safetensors", rank);
+}
+std::string manifest_name(int64_t rank) {
+  return numbered("rank-%05lld.json", rank);
+}
 
 std::string hex(uint64_t value) {
   char text[20];
@@ -92,8 +98,9 @@ std::vector<fs::path> list_checkpoints(const std::string& root) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(root, ignored)) {
     const std::string name = entry.path().filename();
-    const bool is_step = name.rfind("step_", 0) == 0 && name.size() > 5 &&
-                         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
+    const bool is_step =
+        name.rfind("step_", 0) == 0 && name.size() > 5 &&
+        std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
     if (is_step && entry.is_directory()) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end(), std::greater<>());
@@ -109,7 +116,10 @@ json read_index(const fs::path& folder) {
   }
   json index = json::parse(text);
   if (index.at("format") != kFormat) {
-    fail(folder / kIndexName, "has format " + index.at("format").dump() + ", this version reads " + std::to_string(kFormat));
+    fail(
+        folder / kIndexName,
+        "has format " + index.at("format").dump() + ", this version reads " +
+            std::to_string(kFormat));
   }
   return index;
 }
@@ -119,7 +129,10 @@ void verify_file(const fs::path& path, const json& expected) {
   const FileSummary found = summarize_file(path);
   const auto bytes = expected.at("size").get<uint64_t>();
   if (found.bytes != bytes) {
-    fail(path, "is truncated or grown: " + std::to_string(bytes) + " bytes expected, " + std::to_string(found.bytes) + " found");
+    fail(
+        path,
+        "is truncated or grown: " + std::to_string(bytes) + " bytes expected, " +
+            std::to_string(found.bytes) + " found");
   }
   const auto checksum = expected.at("xxh64").get<std::string>();
   if (hex(found.checksum) != checksum) {
@@ -138,7 +151,8 @@ struct CheckpointWriter::Job {
   fs::path target;
 };
 
-CheckpointWriter::CheckpointWriter(std::string root, int64_t keep_last, int64_t rank, int64_t world_size)
+CheckpointWriter::CheckpointWriter(
+    std::string root, int64_t keep_last, int64_t rank, int64_t world_size)
     : root_(std::move(root)), keep_last_(keep_last), rank_(rank), world_size_(world_size) {
   std::error_code error;
   fs::create_directories(root_, error);
@@ -146,7 +160,8 @@ CheckpointWriter::CheckpointWriter(std::string root, int64_t keep_last, int64_t 
   if (rank_ != 0) return;
   for (const auto& entry : fs::directory_iterator(root_)) {
     const std::string name = entry.path().filename();
-    const bool left_over = name.rfind("step_", 0) == 0 && (name.ends_with(".tmp") || name.ends_with(".old"));
+    const bool left_over =
+        name.rfind("step_", 0) == 0 && (name.ends_with(".tmp") || name.ends_with(".old"));
     if (left_over) fs::remove_all(entry.path(), error);
   }
 }
@@ -166,7 +181,8 @@ void CheckpointWriter::save(
   auto job = std::make_shared<Job>(
       Job{step, tensors, places, state_json, target.string() + ".tmp", target});
   if (!asynchronous) return run(*job);
-  for (auto& [name, tensor] : job->tensors) tensor = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  for (auto& [name, tensor] : job->tensors)
+    tensor = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
   thread_ = std::thread([this, job] {
     try {
       run(*job);
@@ -202,7 +218,8 @@ void CheckpointWriter::write_own_part(const Job& job) const {
   fs::create_directories(job.temporary, error);
   if (error) fail(job.temporary, "cannot be made: " + error.message());
   const FileSummary summary = write_safetensors(job.temporary / data_name(rank_), job.tensors);
-  json manifest{{"size", summary.bytes}, {"xxh64", hex(summary.checksum)}, {"tensors", json::object()}};
+  json manifest{
+      {"size", summary.bytes}, {"xxh64", hex(summary.checksum)}, {"tensors", json::object()}};
   for (const auto& [name, tensor] : job.tensors) {
     const auto place = job.places.find(name);
     const std::vector<int64_t> shape = tensor.sizes().vec();
@@ -218,34 +235,46 @@ void CheckpointWriter::write_own_part(const Job& job) const {
 
 // Rank 0: collects the manifests into the index and gives the folder its final name.
 void CheckpointWriter::publish(const Job& job) const {
-  json index{{"format", kFormat}, {"step", job.step}, {"files", json::object()}, {"tensors", json::object()}};
+  json index{
+      {"format", kFormat},
+      {"step", job.step},
+      {"files", json::object()},
+      {"tensors", json::object()}};
   index["state"] = json::parse(job.state_json);
   const auto deadline = std::chrono::steady_clock::now() + kPeerTimeLimit;
   for (int64_t rank = 0; rank < world_size_; ++rank) {
     const fs::path path = job.temporary / manifest_name(rank);
     while (!fs::exists(path)) {
       if (std::chrono::steady_clock::now() > deadline) {
-        fail(path, "did not appear within 10 minutes; rank " + std::to_string(rank) + " has not written its part");
+        fail(
+            path,
+            "did not appear within 10 minutes; rank " + std::to_string(rank) +
+                " has not written its part");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     const json manifest = json::parse(read_text(path));
     if (manifest.contains("error")) {
-      throw std::runtime_error("rank " + std::to_string(rank) + ": " + manifest["error"].get<std::string>());
+      throw std::runtime_error(
+          "rank " + std::to_string(rank) + ": " + manifest["error"].get<std::string>());
     }
-    index["files"][data_name(rank)] = {{"size", manifest.at("size")}, {"xxh64", manifest.at("xxh64")}};
+    index["files"][data_name(rank)] = {
+        {"size", manifest.at("size")}, {"xxh64", manifest.at("xxh64")}};
     for (const auto& [name, tensor] : manifest.at("tensors").items()) {
       json& entry = index["tensors"][name];
       entry["dtype"] = tensor.at("dtype");
       entry["shape"] = tensor.at("shape");
       entry["pieces"].push_back(
-          {{"file", data_name(rank)}, {"start", tensor.at("start")}, {"shape", tensor.at("local_shape")}});
+          {{"file", data_name(rank)},
+           {"start", tensor.at("start")},
+           {"shape", tensor.at("local_shape")}});
     }
   }
   const std::string text = index.dump();
   write_text(job.temporary / kIndexChecksumName, hex(XXH64(text.data(), text.size(), 0)));
   write_text(job.temporary / kIndexName, text);
-  for (int64_t rank = 0; rank < world_size_; ++rank) fs::remove(job.temporary / manifest_name(rank));
+  for (int64_t rank = 0; rank < world_size_; ++rank)
+    fs::remove(job.temporary / manifest_name(rank));
   sync_folder(job.temporary);
   const fs::path old = job.target.string() + ".old";
   if (fs::exists(job.target)) fs::rename(job.target, old);  // a run that repeats its last step
@@ -267,13 +296,15 @@ CheckpointReader::CheckpointReader(std::string folder, bool verify) : folder_(st
   try {
     const json index = read_index(folder_);
     if (verify) {
-      for (const auto& [name, expected] : index.at("files").items()) verify_file(fs::path(folder_) / name, expected);
+      for (const auto& [name, expected] : index.at("files").items())
+        verify_file(fs::path(folder_) / name, expected);
     }
     for (const auto& [name, tensor] : index.at("tensors").items()) {
       Entry entry{tensor.at("shape").get<std::vector<int64_t>>(), {}};
       for (const json& piece : tensor.at("pieces")) {
         entry.pieces.push_back(
-            {piece.at("file").get<std::string>(), piece.at("start").get<std::vector<int64_t>>(),
+            {piece.at("file").get<std::string>(),
+             piece.at("start").get<std::vector<int64_t>>(),
              piece.at("shape").get<std::vector<int64_t>>()});
       }
       entries_.emplace(name, std::move(entry));
@@ -320,7 +351,8 @@ at::Tensor CheckpointReader::read(const std::string& name) const {
   return whole;
 }
 
-at::Tensor CheckpointReader::read_rows(const std::string& name, int64_t start, int64_t length) const {
+at::Tensor CheckpointReader::read_rows(
+    const std::string& name, int64_t start, int64_t length) const {
   const Entry& found = entry(name);
   if (found.pieces.size() == 1 && found.pieces[0].shape == found.shape) {
     return file(found.pieces[0].file).read_rows(name, start, length);

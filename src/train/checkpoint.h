@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints that are there whole or not at all.
 //
-// ROOT/step_00000050/ holds one safetensors file a rank and index.json: every file's size and checksum, every *global*
-// tensor's dtype, shape and pieces (so that another layout can read it), and the trainer's state. It is written in
-// step_00000050.tmp, index last, each file synced, then renamed. Ranks do not talk: each leaves a manifest beside its
-// file, rank 0 waits for all manifests.
+// ROOT/step_00000050/ holds one safetensors file a rank and index.json: every file's size and
+// checksum, every *global* tensor's dtype, shape and pieces (so that another layout can read it),
+// and the trainer's state. It is written in step_00000050.tmp, index last, each file synced, then
+// renamed. Ranks do not talk: each leaves a manifest beside its file, rank 0 waits for all
+// manifests.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,16 +31,17 @@ struct TensorPlace {
 
 class MINDSPEED_API CheckpointWriter {
  public:
-  /// Keeps the `keep_last` newest checkpoints under `root`. Rank 0 removes what killed runs left half-written.
-  /// Throws std::runtime_error if root cannot be made.
+  /// Keeps the `keep_last` newest checkpoints under `root`. Rank 0 removes what killed runs left
+  /// half-written. Throws std::runtime_error if root cannot be made.
   CheckpointWriter(std::string root, int64_t keep_last, int64_t rank, int64_t world_size);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Writes this rank's pieces; a tensor without a place is whole. Waits for the write before. Asynchronous: copies the
-  /// tensors, then returns while a thread writes. A failed write leaves the older checkpoints and no .tmp folder.
-  /// Throws std::runtime_error (of this write, or of the one before when asynchronous).
+  /// Writes this rank's pieces; a tensor without a place is whole. Waits for the write before.
+  /// Asynchronous: copies the tensors, then returns while a thread writes. A failed write leaves
+  /// the older checkpoints and no .tmp folder. Throws std::runtime_error (of this write, or of the
+  /// one before when asynchronous).
   void save(
       int64_t step,
       const std::map<std::string, at::Tensor>& tensors,
@@ -99,7 +101,9 @@ class MINDSPEED_API CheckpointReader {
   mutable std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
 };
 
-/// The newest checkpoint under `root` that verifies (empty: none), and for each newer one why it was rejected.
-MINDSPEED_API std::pair<std::string, std::vector<std::string>> find_checkpoint(const std::string& root);
+/// The newest checkpoint under `root` that verifies (empty: none), and for each newer one why it
+/// was rejected.
+MINDSPEED_API std::pair<std::string, std::vector<std::string>> find_checkpoint(
+    const std::string& root);
 
 }  // namespace mindspeed::train

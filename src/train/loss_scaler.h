@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic loss scaling for float16 (Micikevicius et al. 2018): the loss is multiplied so that small gradients do not
-// vanish; the factor falls when gradients overflow and grows again after a run of good steps.
+// Dynamic loss scaling for float16 (Micikevicius et al. 2018): the loss is multiplied so that small
+// gradients do not vanish; the factor falls when gradients overflow and grows again after a run of
+// good steps.
 #pragma once
 
 #include <cstdint>

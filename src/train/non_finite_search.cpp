@@ -8,7 +8,9 @@
 namespace mindspeed::train {
 namespace {
 
-bool is_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
+bool is_finite(const at::Tensor& tensor) {
+  return at::isfinite(tensor).all().item<bool>();
+}
 
 std::string first_parameter(models::CausalLM& model) {
   for (const auto& item : model.named_parameters()) {
@@ -31,13 +33,15 @@ std::string first_in_forward_or_backward(
   at::Tensor loss = model.loss(batch, z_loss).loss_sum * loss_scale;
   if (!forward_path.empty()) return forward_path + " (forward)";
   std::vector<at::Tensor> kept;
-  for (auto& parameter : model.parameters()) kept.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+  for (auto& parameter : model.parameters())
+    kept.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
   loss.backward();
   std::string parameter_path;
   auto named = model.named_parameters();
   for (size_t i = 0; i < named.size(); ++i) {
     at::Tensor gradient = std::exchange(named[i].value().mutable_grad(), kept[i]);
-    if (parameter_path.empty() && gradient.defined() && !is_finite(gradient)) parameter_path = named[i].key();
+    if (parameter_path.empty() && gradient.defined() && !is_finite(gradient))
+      parameter_path = named[i].key();
   }
   const std::string& path = backward_path.empty() ? parameter_path : backward_path;
   return path.empty() ? "" : path + " (backward)";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names the first place where a training step went non-finite, by replaying it and looking at every output.
+// Names the first place where a training step went non-finite, by replaying it and looking at every
+// output.
 #pragma once
 
 #include <string>
@@ -10,8 +11,9 @@
 namespace mindspeed::train {
 
 /// Replays forward (and, when all outputs are finite, backward) of the micro batches. Returns
-/// "<path> (parameter|forward|backward), micro batch <i>", or an empty string when everything is finite.
-/// `loss_scale` multiplies the loss as the step did. Leaves the parameters' gradients as they were.
+/// "<path> (parameter|forward|backward), micro batch <i>", or an empty string when everything is
+/// finite. `loss_scale` multiplies the loss as the step did. Leaves the parameters' gradients as
+/// they were.
 std::string find_non_finite(
     models::CausalLM& model,
     const std::vector<models::MicroBatch>& micro_batches,

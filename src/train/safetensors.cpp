@@ -25,7 +25,7 @@ struct DtypeName {
   at::ScalarType dtype;
   const char* name;
 };
-constexpr std::array<DtypeName, 10> kDtypes = {{
+constexpr std::array<DtypeName, 18> kDtypes = {{
     {at::kDouble, "F64"},
     {at::kFloat, "F32"},
     {at::kHalf, "F16"},
@@ -36,6 +36,14 @@ constexpr std::array<DtypeName, 10> kDtypes = {{
     {at::kChar, "I8"},
     {at::kByte, "U8"},
     {at::kBool, "BOOL"},
+    {at::kUInt64, "U64"},
+    {at::kUInt32, "U32"},
+    {at::kUInt16, "U16"},
+    {at::kComplexFloat, "C64"},
+    {at::kFloat8_e4m3fn, "F8_E4M3"},
+    {at::kFloat8_e4m3fnuz, "F8_E4M3FNUZ"},
+    {at::kFloat8_e5m2, "F8_E5M2"},
+    {at::kFloat8_e5m2fnuz, "F8_E5M2FNUZ"},
 }};
 
 constexpr uint64_t kMostHeaderBytes = 100'000'000;  // the format's own bound
@@ -44,10 +52,22 @@ const char* dtype_name(at::ScalarType dtype, const std::string& tensor) {
   for (const auto& entry : kDtypes) {
     if (entry.dtype == dtype) return entry.name;
   }
-  throw std::invalid_argument(tensor + ": dtype " + c10::toString(dtype) + " cannot be saved as safetensors");
+  throw std::invalid_argument(
+      tensor + ": dtype " + c10::toString(dtype) + " cannot be saved as safetensors");
 }
 
-std::string system_error() { return std::strerror(errno); }
+std::string system_error() {
+  return std::strerror(errno);
+}
+
+// Widest elements first, then by name: every tensor starts at a multiple of its element's size.
+std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std::string, at::Tensor>& tensors) {
+  std::vector<std::pair<std::string, at::Tensor>> order(tensors.begin(), tensors.end());
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return a.second.element_size() > b.second.element_size();
+  });
+  return order;
+}
 
 // Closes (and on failure leaves to the caller to delete) a file being written; keeps the checksum.
 class FileWriter {
@@ -106,12 +126,24 @@ int open_to_read(const std::string& path) {
 
 // One header entry, checked against the size of the data section.
 SafetensorsFile::Entry parse_entry(
-    const std::string& path, const std::string& name, const json& value, uint64_t data_begin, uint64_t data_bytes) {
+    const std::string& path,
+    const std::string& name,
+    const json& value,
+    uint64_t data_begin,
+    uint64_t data_bytes) {
   try {
     const auto dtype_text = value.at("dtype").get<std::string>();
-    const auto* dtype = std::find_if(
-        kDtypes.begin(), kDtypes.end(), [&](const DtypeName& entry) { return dtype_text == entry.name; });
+    const auto* dtype = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& entry) {
+      return dtype_text == entry.name;
+    });
     if (dtype == kDtypes.end()) refuse(path, name + " has the unknown dtype " + dtype_text);
+    for (const char* key : {"shape", "data_offsets"}) {
+      for (const json& number : value.at(key)) {
+        if (!number.is_number_integer()) {
+          refuse(path, name + ": " + key + " must hold whole numbers, found " + value.at(key).dump());
+        }
+      }
+    }
     SafetensorsFile::Entry entry{dtype->dtype, value.at("shape").get<std::vector<int64_t>>(), 0, 0};
     uint64_t bytes = c10::elementSize(dtype->dtype);
     for (int64_t size : entry.shape) {
@@ -123,8 +155,9 @@ SafetensorsFile::Entry parse_entry(
     const auto offsets = value.at("data_offsets").get<std::array<uint64_t, 2>>();
     if (offsets[1] < offsets[0] || offsets[1] > data_bytes || offsets[1] - offsets[0] != bytes) {
       refuse(
-          path, name + " needs " + std::to_string(bytes) + " bytes, its offsets are " + value.at("data_offsets").dump() +
-                    " of " + std::to_string(data_bytes));
+          path,
+          name + " needs " + std::to_string(bytes) + " bytes, its offsets are " +
+              value.at("data_offsets").dump() + " of " + std::to_string(data_bytes));
     }
     entry.begin = data_begin + offsets[0];
     entry.end = data_begin + offsets[1];
@@ -136,13 +169,17 @@ SafetensorsFile::Entry parse_entry(
 
 // Data must be covered without gaps or overlaps.
 void check_coverage(
-    const std::string& path, const std::map<std::string, SafetensorsFile::Entry>& entries, uint64_t begin, uint64_t end) {
+    const std::string& path,
+    const std::map<std::string, SafetensorsFile::Entry>& entries,
+    uint64_t begin,
+    uint64_t end) {
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (const auto& [name, entry] : entries) ranges.emplace_back(entry.begin, entry.end);
   std::sort(ranges.begin(), ranges.end());
   uint64_t at = begin;
   for (const auto& [from, to] : ranges) {
-    if (from != at) refuse(path, "data offsets overlap or leave a gap at byte " + std::to_string(at));
+    if (from != at)
+      refuse(path, "data offsets overlap or leave a gap at byte " + std::to_string(at));
     at = to;
   }
   if (at != end) {
@@ -158,8 +195,9 @@ FileSummary write_safetensors(
     const std::map<std::string, std::string>& metadata) {
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
+  const auto order = in_file_order(tensors);
   uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : order) {
     const uint64_t bytes = tensor.nbytes();
     header[name] = {
         {"dtype", dtype_name(tensor.scalar_type(), name)},
@@ -173,7 +211,7 @@ FileSummary write_safetensors(
   const uint64_t length = text.size();
   file.write(&length, sizeof(length));
   file.write(text.data(), text.size());
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : order) {
     const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
     file.write(dense.const_data_ptr(), dense.nbytes());
   }
@@ -198,18 +236,22 @@ FileSummary summarize_file(const std::string& path) {
   return summary;
 }
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), descriptor_(open_to_read(path)) {
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : path_(path), descriptor_(open_to_read(path)) {
   try {
     struct stat status {};
-    if (::fstat(descriptor_, &status) != 0) throw std::runtime_error(path + ": cannot be read: " + system_error());
+    if (::fstat(descriptor_, &status) != 0)
+      throw std::runtime_error(path + ": cannot be read: " + system_error());
     const auto file_bytes = static_cast<uint64_t>(status.st_size);
     uint64_t header_bytes = 0;
-    if (file_bytes < sizeof(header_bytes)) refuse(path, "it has only " + std::to_string(file_bytes) + " bytes");
+    if (file_bytes < sizeof(header_bytes))
+      refuse(path, "it has only " + std::to_string(file_bytes) + " bytes");
     read_bytes(&header_bytes, 0, sizeof(header_bytes));
     if (header_bytes > kMostHeaderBytes || header_bytes > file_bytes - sizeof(header_bytes)) {
       refuse(
-          path, "the header claims " + std::to_string(header_bytes) + " bytes, the file has " +
-                    std::to_string(file_bytes));
+          path,
+          "the header claims " + std::to_string(header_bytes) + " bytes, the file has " +
+              std::to_string(file_bytes));
     }
     std::string text(header_bytes, '\0');
     read_bytes(text.data(), sizeof(header_bytes), header_bytes);
@@ -227,7 +269,9 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), descrip
   }
 }
 
-SafetensorsFile::~SafetensorsFile() { ::close(descriptor_); }
+SafetensorsFile::~SafetensorsFile() {
+  ::close(descriptor_);
+}
 
 const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
@@ -256,19 +300,25 @@ at::Tensor SafetensorsFile::read(const std::string& name) const {
   return tensor;
 }
 
-at::Tensor SafetensorsFile::read_rows(const std::string& name, int64_t start, int64_t length) const {
+at::Tensor SafetensorsFile::read_rows(
+    const std::string& name, int64_t start, int64_t length) const {
   const Entry& found = entry(name);
-  const bool fits = !found.shape.empty() && start >= 0 && length >= 0 && start + length <= found.shape[0];
+  const bool fits =
+      !found.shape.empty() && start >= 0 && length >= 0 && start + length <= found.shape[0];
   if (!fits) {
     throw std::runtime_error(
-        path_ + ": " + name + " has no rows " + std::to_string(start) + " to " + std::to_string(start + length));
+        path_ + ": " + name + " has no rows " + std::to_string(start) + " to " +
+        std::to_string(start + length));
   }
   std::vector<int64_t> shape = found.shape;
   const uint64_t row_bytes =
       found.shape[0] == 0 ? 0 : (found.end - found.begin) / static_cast<uint64_t>(found.shape[0]);
   shape[0] = length;
   at::Tensor tensor = at::empty(shape, found.dtype);
-  read_bytes(tensor.mutable_data_ptr(), found.begin + row_bytes * static_cast<uint64_t>(start), tensor.nbytes());
+  read_bytes(
+      tensor.mutable_data_ptr(),
+      found.begin + row_bytes * static_cast<uint64_t>(start),
+      tensor.nbytes());
   return tensor;
 }
 

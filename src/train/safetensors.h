@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors format: 8 bytes header length, a JSON header (name -> dtype, shape, data_offsets), then the data.
-// https://github.com/huggingface/safetensors#format
+// The safetensors format: 8 bytes header length, a JSON header (name -> dtype, shape,
+// data_offsets), then the data. https://github.com/huggingface/safetensors#format
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,9 +20,9 @@ struct FileSummary {
   uint64_t checksum = 0;
 };
 
-/// Writes tensors (any strides, any device) in order of their names and syncs the file to disk.
-/// Throws std::runtime_error naming the file when it cannot be written, std::invalid_argument for a dtype that the format
-/// does not have.
+/// Writes tensors (any strides, any device), each aligned to its elements, and syncs the file to disk.
+/// Throws std::runtime_error naming the file when it cannot be written, std::invalid_argument for a
+/// dtype that the format does not have.
 MINDSPEED_API FileSummary write_safetensors(
     const std::string& path,
     const std::map<std::string, at::Tensor>& tensors,
@@ -41,8 +41,8 @@ class MINDSPEED_API SafetensorsFile {
     uint64_t end;
   };
 
-  /// Validates the header: its length, every dtype, shape and offset, and that data and file end together.
-  /// Throws std::runtime_error saying file, what was expected and what was found.
+  /// Validates the header: its length, every dtype, shape and offset, and that data and file end
+  /// together. Throws std::runtime_error saying file, what was expected and what was found.
   explicit SafetensorsFile(const std::string& path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;

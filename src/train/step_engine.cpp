@@ -23,7 +23,8 @@ double seconds_since(Clock::time_point start) {
 
 parallel::NamedTensors named_parameters_of(const models::CausalLM& model) {
   parallel::NamedTensors parameters;
-  for (const auto& item : model.named_parameters()) parameters.emplace_back(item.key(), item.value());
+  for (const auto& item : model.named_parameters())
+    parameters.emplace_back(item.key(), item.value());
   return parameters;
 }
 
@@ -36,7 +37,8 @@ at::Tensor sum_over_ranks(at::Tensor value, c10d::ProcessGroup* group) {
   return value;
 }
 
-// Throws unless all ranks hold the same parameters: training would silently average different models.
+// Throws unless all ranks hold the same parameters: training would silently average different
+// models.
 void check_equal_parameters(const parallel::NamedTensors& parameters, c10d::ProcessGroup* group) {
   if (group == nullptr || group->getSize() == 1) return;
   std::vector<at::Tensor> tensors;
@@ -49,8 +51,12 @@ void check_equal_parameters(const parallel::NamedTensors& parameters, c10d::Proc
   const double largest = extremes[0][0].item<double>();
   const double smallest = -extremes[0][1].item<double>();
   TORCH_CHECK_VALUE(
-      largest == smallest, "model: all data parallel ranks must start from the same parameters, got squared norms from ",
-      smallest, " to ", largest, "; build the model with the same seed or checkpoint on every rank");
+      largest == smallest,
+      "model: all data parallel ranks must start from the same parameters, got squared norms from ",
+      smallest,
+      " to ",
+      largest,
+      "; build the model with the same seed or checkpoint on every rank");
 }
 
 // A unit a decoder layer, in order, and the root unit with everything else.
@@ -59,7 +65,8 @@ std::pair<std::vector<parallel::NamedTensors>, parallel::NamedTensors> sharding_
   std::vector<parallel::NamedTensors> layers;
   for (const auto& layer : model.decoder().layers()) {
     parallel::NamedTensors unit;
-    for (const auto& item : layer->named_parameters()) unit.emplace_back(layer->path() + "." + item.key(), item.value());
+    for (const auto& item : layer->named_parameters())
+      unit.emplace_back(layer->path() + "." + item.key(), item.value());
     layers.push_back(std::move(unit));
   }
   parallel::NamedTensors root;
@@ -99,15 +106,19 @@ StepEngine::StepEngine(
   if (settings_.optimizer) optimizer_.emplace(data_parallel_->parameters(), *settings_.optimizer);
 }
 
-parallel::NamedTensors StepEngine::parameters() const { return data_parallel_->parameters(); }
+parallel::NamedTensors StepEngine::parameters() const {
+  return data_parallel_->parameters();
+}
 
-int64_t StepEngine::count_global_valid_tokens(const std::vector<models::MicroBatch>& micro_batches) {
+int64_t StepEngine::count_global_valid_tokens(
+    const std::vector<models::MicroBatch>& micro_batches) {
   int64_t valid = 0;
   for (const auto& batch : micro_batches) valid += batch.labels.ne(-100).sum().item<int64_t>();
   at::Tensor total = at::tensor({static_cast<double>(valid)}, at::kDouble);
   valid = std::llround(sum_over_ranks(total, group_.get()).item<double>());
   TORCH_CHECK_VALUE(
-      valid > 0, "the global batch must hold at least one token that counts, got none: every label is -100");
+      valid > 0,
+      "the global batch must hold at least one token that counts, got none: every label is -100");
   return valid;
 }
 
@@ -132,7 +143,8 @@ double StepEngine::accumulate(
 void StepEngine::measure_and_clip(StepStats& stats) {
   at::NoGradGuard no_grad;
   const auto start = Clock::now();
-  stats.grad_norm = std::sqrt(data_parallel_->squared_gradient_norm().item<double>()) / scaler_.scale();
+  stats.grad_norm =
+      std::sqrt(data_parallel_->squared_gradient_norm().item<double>()) / scaler_.scale();
   stats.finite = std::isfinite(stats.loss) && std::isfinite(stats.grad_norm);
   double factor = 1.0 / scaler_.scale();
   if (settings_.clip_norm > 0 && stats.grad_norm > settings_.clip_norm) {
@@ -169,18 +181,22 @@ StepStats StepEngine::forward_backward(const std::vector<models::MicroBatch>& mi
 }
 
 void StepEngine::optimizer_step(double learning_rate) {
-  TORCH_CHECK_VALUE(optimizer_.has_value(), "this step engine was made without an optimizer of its own");
+  TORCH_CHECK_VALUE(
+      optimizer_.has_value(), "this step engine was made without an optimizer of its own");
   if (last_step_finite_) optimizer_->step(learning_rate, update_scale_);
 }
 
-void StepEngine::zero_gradients() { data_parallel_->zero_gradients(); }
+void StepEngine::zero_gradients() {
+  data_parallel_->zero_gradients();
+}
 
 std::map<std::string, at::Tensor> StepEngine::optimizer_state() const {
   return optimizer_ ? optimizer_->state() : std::map<std::string, at::Tensor>{};
 }
 
 void StepEngine::load_optimizer_state(const std::map<std::string, at::Tensor>& state) {
-  TORCH_CHECK_VALUE(optimizer_.has_value(), "this step engine was made without an optimizer of its own");
+  TORCH_CHECK_VALUE(
+      optimizer_.has_value(), "this step engine was made without an optimizer of its own");
   optimizer_->load_state(state);
 }
 

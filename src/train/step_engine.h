@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One training step: micro batches -> loss and gradients of the global mean -> reduction -> norm and clipping ->
-// optimizer. Works alone or over a data parallel c10d::ProcessGroup that it is handed; needs no Python.
+// One training step: micro batches -> loss and gradients of the global mean -> reduction -> norm
+// and clipping -> optimizer. Works alone or over a data parallel c10d::ProcessGroup that it is
+// handed; needs no Python.
 //
-// Normalisation (the one rule): loss = sum(loss of valid tokens) / (number of valid tokens in the global batch).
-// Each micro batch back-propagates its own sum divided by that number, so accumulation and ranks simply add.
+// Normalisation (the one rule): loss = sum(loss of valid tokens) / (number of valid tokens in the
+// global batch). Each micro batch back-propagates its own sum divided by that number, so
+// accumulation and ranks simply add.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -31,8 +33,8 @@ struct StepSettings {
   bool fully_sharded = false;
   std::optional<OptimizerSettings> optimizer;  // none: the caller updates the parameters
 
-  /// Parses the JSON form (keys: precision, clip_norm, z_loss, bucket_bytes, fsdp, optimizer {betas, eps,
-  /// weight_decay}). Throws std::invalid_argument for unknown keys and values.
+  /// Parses the JSON form (keys: precision, clip_norm, z_loss, bucket_bytes, fsdp, optimizer
+  /// {betas, eps, weight_decay}). Throws std::invalid_argument for unknown keys and values.
   MINDSPEED_API static StepSettings from_json(const std::string& json);
 };
 
@@ -41,7 +43,7 @@ struct StepStats {
   double loss = 0;           // mean over the valid tokens of the global batch
   int64_t valid_tokens = 0;  // in the global batch
   double grad_norm = 0;      // before clipping, of the global gradient
-  bool finite = true;        // false: loss or gradients are not finite and the update must be skipped
+  bool finite = true;  // false: loss or gradients are not finite and the update must be skipped
   double loss_scale = 1;
   double forward_s = 0;
   double backward_s = 0;
@@ -51,19 +53,20 @@ struct StepStats {
 
 class MINDSPEED_API StepEngine {
  public:
-  /// `group` may be null (one process). All ranks must hold the same parameters (equal seeds give equal weights);
-  /// the constructor compares them and throws std::invalid_argument otherwise.
+  /// `group` may be null (one process). All ranks must hold the same parameters (equal seeds give
+  /// equal weights); the constructor compares them and throws std::invalid_argument otherwise.
   StepEngine(
       std::shared_ptr<models::CausalLM> model,
       StepSettings settings,
       c10::intrusive_ptr<c10d::ProcessGroup> group);
 
-  /// The leaf tensors that an optimizer updates, by name: parameters, or this rank's shards under full sharding.
+  /// The leaf tensors that an optimizer updates, by name: parameters, or this rank's shards under
+  /// full sharding.
   parallel::NamedTensors parameters() const;
 
-  /// Leaves the reduced, unscaled, clipped gradient of the global mean loss in each parameter's .grad. (With our own
-  /// optimizer the clipping factor is applied in the update's pass instead, so .grad is not clipped.)
-  /// Throws std::invalid_argument if the global batch holds no valid token.
+  /// Leaves the reduced, unscaled, clipped gradient of the global mean loss in each parameter's
+  /// .grad. (With our own optimizer the clipping factor is applied in the update's pass instead, so
+  /// .grad is not clipped.) Throws std::invalid_argument if the global batch holds no valid token.
   StepStats forward_backward(const std::vector<models::MicroBatch>& micro_batches);
 
   /// Our fused AdamW with learning rate `learning_rate`; a no-op after a step that was not finite.
@@ -79,15 +82,18 @@ class MINDSPEED_API StepEngine {
   std::string state_json() const;
   void load_state_json(const std::string& json);
 
-  /// Replays the micro batches on this rank and names the first layer and operator whose output (or, failing that,
-  /// gradient) is not finite; empty when all are finite here.
+  /// Replays the micro batches on this rank and names the first layer and operator whose output
+  /// (or, failing that, gradient) is not finite; empty when all are finite here.
   std::string find_non_finite(const std::vector<models::MicroBatch>& micro_batches);
 
   models::CausalLM& model() { return *model_; }
 
  private:
   int64_t count_global_valid_tokens(const std::vector<models::MicroBatch>& micro_batches);
-  double accumulate(const std::vector<models::MicroBatch>& micro_batches, double inverse_tokens, StepStats& stats);
+  double accumulate(
+      const std::vector<models::MicroBatch>& micro_batches,
+      double inverse_tokens,
+      StepStats& stats);
   void measure_and_clip(StepStats& stats);
 
   std::shared_ptr<models::CausalLM> model_;
@@ -96,7 +102,8 @@ class MINDSPEED_API StepEngine {
   std::unique_ptr<parallel::DataParallel> data_parallel_;
   std::optional<AdamW> optimizer_;
   LossScaler scaler_;
-  double update_scale_ = 1;  // clipping factor that the next optimizer_step applies to the gradients
+  double update_scale_ =
+      1;  // clipping factor that the next optimizer_step applies to the gradients
   bool last_step_finite_ = true;
 };
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import write_corpus
 
 from command import assert_one_clear_line, mindspeed
-from conftest import write_corpus
 from run_folder import assert_same_run, losses
 
 

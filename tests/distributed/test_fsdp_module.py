@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from launch import run
 from torch import nn
 
+from launch import run
 from mindspeed_llm.parallel import FSDPModule
 
 JOB = Path(__file__).parent / "jobs" / "fsdp_training.py"

@@ -227,7 +227,9 @@ class FSDPModule(nn.Module):
         state = {name: buffer.detach().clone() for name, buffer in self.module.named_buffers()}
         shards = dict(self.module.named_parameters(remove_duplicate=False))
         persistent = self.module.state_dict().keys()
-        whole = {name: _gather_rows(p, self._shapes_of(name), self._group) for name, p in shards.items()}
+        whole = {
+            name: _gather_rows(p, self._shapes_of(name), self._group) for name, p in shards.items()
+        }
         return {name: (whole | state)[name] for name in persistent}
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True, **_: Any) -> Any:  # type: ignore[override]
@@ -253,9 +255,7 @@ class FSDPModule(nn.Module):
         if name in self._shapes:
             return self._shapes[name]
         tied = self.module.get_parameter(name)
-        return next(
-            self._shapes[other] for other, p in self.module.named_parameters() if p is tied
-        )
+        return next(self._shapes[other] for other, p in self.module.named_parameters() if p is tied)
 
 
 def _check_parameters(model: nn.Module) -> None:

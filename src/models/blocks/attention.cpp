@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape letters: B batch, S sequence, T = B*S tokens, H query heads, K key/value heads, D head size, N hidden.
+// Shape letters: B batch, S sequence, T = B*S tokens, H query heads, K key/value heads, D head
+// size, N hidden.
 #include "models/blocks/attention.h"
 
 #include <ATen/ops/arange.h>
@@ -36,8 +37,11 @@ Attention::Attention(BuildContext& context, std::string path, const ModelSpec& s
   const int64_t tensor_size = context.mesh.axis("tensor").size;
   TORCH_CHECK_VALUE(
       attention.num_key_value_heads % tensor_size == 0,
-      "parallel.tensor_parallel (", tensor_size, ") must divide num_key_value_heads (",
-      attention.num_key_value_heads, ")");
+      "parallel.tensor_parallel (",
+      tensor_size,
+      ") must divide num_key_value_heads (",
+      attention.num_key_value_heads,
+      ")");
   query_ = linear("q_proj", spec.hidden_size, query_size, LinearSplit::kOutputs);
   key_ = linear("k_proj", spec.hidden_size, key_value_size, LinearSplit::kOutputs);
   value_ = linear("v_proj", spec.hidden_size, key_value_size, LinearSplit::kOutputs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouped-query causal self-attention (Ainslie et al. 2023) with rotary positions over the flash attention operator.
+// Grouped-query causal self-attention (Ainslie et al. 2023) with rotary positions over the flash
+// attention operator.
 #pragma once
 
 #include "models/blocks/block.h"

@@ -11,8 +11,16 @@ at::Tensor Block::declare(
     const int64_t size = context.mesh.axis(owner.split_axis).size;
     TORCH_CHECK_VALUE(
         owner.global_shape[owner.split_dim] % size == 0,
-        child(name), ": the ", owner.split_axis, " parallel size (", size, ") must divide dim ",
-        owner.split_dim, " (", owner.global_shape[owner.split_dim], ") of this parameter");
+        child(name),
+        ": the ",
+        owner.split_axis,
+        " parallel size (",
+        size,
+        ") must divide dim ",
+        owner.split_dim,
+        " (",
+        owner.global_shape[owner.split_dim],
+        ") of this parameter");
   }
   at::Tensor parameter = at::empty(owner.local_shape(context.mesh), context.options);
   context.owners.emplace(child(name), std::move(owner));

@@ -17,7 +17,8 @@ namespace mindspeed::models {
 struct BuildContext {
   at::TensorOptions options;  // float32 and the device
   parallel::Mesh mesh;
-  std::map<std::string, parallel::ParameterOwner> owners;  // by full parameter name, filled by declare()
+  std::map<std::string, parallel::ParameterOwner>
+      owners;  // by full parameter name, filled by declare()
 };
 
 /// A module that knows its path ("model.layers.3.mlp") and declares owned parameters.
@@ -28,9 +29,12 @@ class Block : public torch::nn::Module {
 
  protected:
   /// Registers parameter `name` with this rank's local shape and records its owner.
-  at::Tensor declare(BuildContext& context, const std::string& name, parallel::ParameterOwner owner);
+  at::Tensor declare(
+      BuildContext& context, const std::string& name, parallel::ParameterOwner owner);
 
-  std::string child(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
+  std::string child(const std::string& name) const {
+    return path_.empty() ? name : path_ + "." + name;
+  }
 
  private:
   std::string path_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pre-norm decoder layer: attention and MLP, each after a norm that also folds in the residual before it.
+// One pre-norm decoder layer: attention and MLP, each after a norm that also folds in the residual
+// before it.
 #pragma once
 
 #include "models/blocks/attention.h"

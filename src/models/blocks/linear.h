@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer y = x W^T + b whose weight may be cut along the tensor axis by rows (outputs) or columns (inputs).
+// A linear layer y = x W^T + b whose weight may be cut along the tensor axis by rows (outputs) or
+// columns (inputs).
 #pragma once
 
 #include "models/blocks/block.h"
@@ -19,7 +20,8 @@ class Linear : public Block {
       bool bias,
       LinearSplit split);
 
-  /// x [..., inputs] in the compute dtype -> [..., outputs]. The float32 weight is cast to x's dtype.
+  /// x [..., inputs] in the compute dtype -> [..., outputs]. The float32 weight is cast to x's
+  /// dtype.
   at::Tensor forward(const at::Tensor& x);
 
   const at::Tensor& weight() const { return weight_; }

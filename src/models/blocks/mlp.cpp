@@ -11,7 +11,8 @@ Mlp::Mlp(BuildContext& context, std::string path, const ModelSpec& spec) : Block
   const int64_t intermediate = spec.mlp.intermediate_size;
   auto linear = [&](const char* name, int64_t inputs, int64_t outputs, LinearSplit split) {
     return register_module(
-        name, std::make_shared<Linear>(context, child(name), inputs, outputs, spec.mlp.bias, split));
+        name,
+        std::make_shared<Linear>(context, child(name), inputs, outputs, spec.mlp.bias, split));
   };
   gate_ = linear("gate_proj", hidden, intermediate, LinearSplit::kOutputs);
   up_ = linear("up_proj", hidden, intermediate, LinearSplit::kOutputs);

@@ -8,7 +8,9 @@
 namespace mindspeed::models {
 
 Norm::Norm(BuildContext& context, std::string path, const NormSpec& spec, int64_t size)
-    : Block(std::move(path)), eps_(spec.eps), weight_(declare(context, "weight", {{size}, "", 0})) {}
+    : Block(std::move(path)),
+      eps_(spec.eps),
+      weight_(declare(context, "weight", {{size}, "", 0})) {}
 
 at::Tensor Norm::forward(ResidualStream& stream) {
   at::Tensor weight = weight_.to(stream.sum.scalar_type());

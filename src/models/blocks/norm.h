@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Root-mean-square normalisation (Zhang and Sennrich 2019), alone or fused with the residual addition before it.
+// Root-mean-square normalisation (Zhang and Sennrich 2019), alone or fused with the residual
+// addition before it.
 #pragma once
 
 #include "models/blocks/block.h"
@@ -7,8 +8,9 @@
 
 namespace mindspeed::models {
 
-/// The residual stream between blocks: its value is `sum` + `delta`; `delta` (the last block's output) is added by
-/// the next norm in the same pass over memory. An undefined delta counts as zero.
+/// The residual stream between blocks: its value is `sum` + `delta`; `delta` (the last block's
+/// output) is added by the next norm in the same pass over memory. An undefined delta counts as
+/// zero.
 struct ResidualStream {
   at::Tensor sum;
   at::Tensor delta;

@@ -25,9 +25,10 @@ at::Tensor llama3_frequencies(const RotarySpec& spec, int64_t head_size) {
   const double low_wavelength = context / spec.low_freq_factor;
   const double high_wavelength = context / spec.high_freq_factor;
   at::Tensor wavelength = 2.0 * std::numbers::pi / frequencies;
-  at::Tensor scaled = at::where(wavelength > low_wavelength, frequencies / spec.factor, frequencies);
-  at::Tensor smooth =
-      (context / wavelength - spec.low_freq_factor) / (spec.high_freq_factor - spec.low_freq_factor);
+  at::Tensor scaled =
+      at::where(wavelength > low_wavelength, frequencies / spec.factor, frequencies);
+  at::Tensor smooth = (context / wavelength - spec.low_freq_factor) /
+                      (spec.high_freq_factor - spec.low_freq_factor);
   at::Tensor between = (1 - smooth) * scaled / spec.factor + smooth * scaled;
   at::Tensor is_between = (wavelength >= high_wavelength).logical_and(wavelength <= low_wavelength);
   return at::where(is_between, between, scaled);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors to the kernel's structs and tasks over threads. A task writes its own outputs only, so results do not depend
-// on which thread runs it; tasks are taken from a counter because documents differ in length.
+// Tensors to the kernel's structs and tasks over threads. A task writes its own outputs only, so
+// results do not depend on which thread runs it; tasks are taken from a counter because documents
+// differ in length.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <hwy/aligned_allocator.h>
 #include <algorithm>
 #include <atomic>
-#include <hwy/aligned_allocator.h>
 
 #include "ops/flash_attention/flash_attention.h"
 #include "ops/flash_attention/kernel.h"
@@ -20,9 +21,13 @@ namespace {
 using Bounds = std::optional<at::Tensor>;
 
 // The same tensor with unit last stride; a copy only when it has none.
-at::Tensor with_unit_stride(const at::Tensor& x) { return x.stride(-1) == 1 || x.size(-1) == 1 ? x : x.contiguous(); }
+at::Tensor with_unit_stride(const at::Tensor& x) {
+  return x.stride(-1) == 1 || x.size(-1) == 1 ? x : x.contiguous();
+}
 
-HeadArray head_array(const at::Tensor& x) { return {x.const_data_ptr(), x.stride(-3), x.stride(-2)}; }
+HeadArray head_array(const at::Tensor& x) {
+  return {x.const_data_ptr(), x.stride(-3), x.stride(-2)};
+}
 
 AttentionShape shape_of(
     const at::Tensor& q,
@@ -67,7 +72,8 @@ std::vector<Task> make_tasks(
   for (const SequenceRange& range : attention_sequences(q, k, cu_seqlens_q, cu_seqlens_k)) {
     // lse is [B, H, S] or [H, T]: a sequence starts at its batch row or at its first token.
     const int64_t lse_offset =
-        cu_seqlens_q ? range.query_begin : (q.size(1) == 0 ? 0 : range.query_begin / q.size(1) * lse.stride(0));
+        cu_seqlens_q ? range.query_begin
+                     : (q.size(1) == 0 ? 0 : range.query_begin / q.size(1) * lse.stride(0));
     tasks.push_back(
         {{.query_offset = token_offset(q, range.query_begin),
           .key_offset = token_offset(k, range.key_begin),
@@ -77,7 +83,8 @@ std::vector<Task> make_tasks(
           .query_length = range.query_end - range.query_begin,
           .key_length = range.key_end - range.key_begin},
          {.lse_offset = lse_offset,
-          .grad_out_offset = grad_out == nullptr ? 0 : token_offset(*grad_out, range.query_begin)}});
+          .grad_out_offset =
+              grad_out == nullptr ? 0 : token_offset(*grad_out, range.query_begin)}});
   }
   return tasks;
 }
@@ -131,13 +138,16 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(
   const int64_t key_value_heads = args.shape.num_key_value_heads;
   std::vector<size_t> packed_offsets{0};
   for (const Task& task : tasks) {
-    const size_t size = (attention_packed_size(args.shape, task.sequence.key_length) + 15) / 16 * 16;
-    for (int64_t head = 0; head < key_value_heads; ++head) packed_offsets.push_back(packed_offsets.back() + size);
+    const size_t size =
+        (attention_packed_size(args.shape, task.sequence.key_length) + 15) / 16 * 16;
+    for (int64_t head = 0; head < key_value_heads; ++head)
+      packed_offsets.push_back(packed_offsets.back() + size);
   }
   auto packed = hwy::AllocateAligned<float>(std::max<size_t>(packed_offsets.back(), 1));
   for_each_task(static_cast<int64_t>(tasks.size()) * key_value_heads, [&](int64_t index) {
     const Task& task = tasks[index / key_value_heads];
-    attention_pack(args, task.sequence, index % key_value_heads, packed.get() + packed_offsets[index]);
+    attention_pack(
+        args, task.sequence, index % key_value_heads, packed.get() + packed_offsets[index]);
   });
 
   struct BlockTask {
@@ -157,7 +167,8 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(
   for_each_task(static_cast<int64_t>(blocks.size()), [&](int64_t index) {
     const BlockTask& block = blocks[index];
     const Task& task = tasks[block.task];
-    const float* panels = packed.get() + packed_offsets[block.task * key_value_heads + block.head / group];
+    const float* panels =
+        packed.get() + packed_offsets[block.task * key_value_heads + block.head / group];
     attention_forward(args, task.sequence, task.place, block.head, block.block, panels);
   });
   return {out, lse};
@@ -178,7 +189,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
     int64_t seed) {
   if (q_any.scalar_type() == at::kDouble) {
     return reference::flash_attention_backward(
-        grad_out_any, q_any, k_any, v_any, out_any, lse_any, cu_seqlens_q, cu_seqlens_k, causal, scale, dropout, seed);
+        grad_out_any,
+        q_any,
+        k_any,
+        v_any,
+        out_any,
+        lse_any,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        causal,
+        scale,
+        dropout,
+        seed);
   }
   const at::Tensor q = with_unit_stride(q_any);
   const at::Tensor k = with_unit_stride(k_any);

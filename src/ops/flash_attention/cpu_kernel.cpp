@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention (Dao et al. 2022, Dao 2023) in tiles of queries x keys that stay in the second-level cache. The
-// S x S matrix never exists: forward keeps a running maximum and sum a query (online softmax), backward computes the
-// tile's probabilities again from the log-sum-exp. Tiles beyond the diagonal are not touched.
+// Flash attention (Dao et al. 2022, Dao 2023) in tiles of queries x keys that stay in the
+// second-level cache. The S x S matrix never exists: forward keeps a running maximum and sum a
+// query (online softmax), backward computes the tile's probabilities again from the log-sum-exp.
+// Tiles beyond the diagonal are not touched.
 //
-// All inner products run through simd/small_gemm-inl.h on float32 copies: rows (Q, dO) or panels (K^T, V, ...).
+// All inner products run through simd/small_gemm-inl.h on float32 copies: rows (Q, dO) or panels
+// (K^T, V, ...).
 #include "ops/flash_attention/kernel.h"
 #include "simd/targets.h"
 
@@ -37,11 +39,14 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // Scratch of one task, 64-byte aligned, not cleared.
 using Floats = hwy::AlignedFreeUniquePtr<float[]>;
-Floats allocate(size_t size) { return hwy::AllocateAligned<float>(std::max<size_t>(size, 1)); }
+Floats allocate(size_t size) {
+  return hwy::AllocateAligned<float>(std::max<size_t>(size, 1));
+}
 
 template <class T>
 const T* head_row(const HeadArray& array, int64_t offset, int64_t token, int64_t head) {
-  return static_cast<const T*>(array.data) + offset + token * array.token_stride + head * array.head_stride;
+  return static_cast<const T*>(array.data) + offset + token * array.token_stride +
+         head * array.head_stride;
 }
 
 // One row of `size` elements as float32, times `factor`, zeros up to `padded`.
@@ -55,9 +60,12 @@ void copy_row(const T* from, size_t size, size_t padded, float factor, float* to
   std::fill(to + size, to + padded, 0.0F);
 }
 
-// A matrix given row by row, packed as panels over its columns: panel p holds columns [p * width, ...), `rows` deep.
+// A matrix given row by row, packed as panels over its columns: panel p holds columns [p * width,
+// ...), `rows` deep.
 struct ColumnPanels {
-  static size_t size(size_t rows, size_t columns) { return rows * sv::round_up(columns, sv::panel_columns()); }
+  static size_t size(size_t rows, size_t columns) {
+    return rows * sv::round_up(columns, sv::panel_columns());
+  }
 
   template <class RowOf>
   static void pack(size_t rows, size_t columns, const RowOf& row_of, float factor, float* to) {
@@ -72,10 +80,12 @@ struct ColumnPanels {
   }
 };
 
-// The transpose of a matrix given row by row, packed as panels: panel p holds rows [p * width, ...) as its columns,
-// `columns` deep. This is how K^T and V^T become the right factor.
+// The transpose of a matrix given row by row, packed as panels: panel p holds rows [p * width, ...)
+// as its columns, `columns` deep. This is how K^T and V^T become the right factor.
 struct RowPanels {
-  static size_t size(size_t rows, size_t columns) { return sv::round_up(rows, sv::panel_columns()) * columns; }
+  static size_t size(size_t rows, size_t columns) {
+    return sv::round_up(rows, sv::panel_columns()) * columns;
+  }
 
   template <class RowOf>
   static void pack(size_t rows, size_t columns, const RowOf& row_of, float* to) {
@@ -125,8 +135,11 @@ struct Dropout {
   }
 
   uint32_t row_key(int64_t head, int64_t query) const {
-    const uint32_t by_seed = mix(static_cast<uint32_t>(seed) ^ mix(static_cast<uint32_t>(seed >> 32)));
-    return mix(by_seed ^ mix(static_cast<uint32_t>(head) * 0x9E3779B9U + mix(static_cast<uint32_t>(query))));
+    const uint32_t by_seed =
+        mix(static_cast<uint32_t>(seed) ^ mix(static_cast<uint32_t>(seed >> 32)));
+    return mix(
+        by_seed ^
+        mix(static_cast<uint32_t>(head) * 0x9E3779B9U + mix(static_cast<uint32_t>(query))));
   }
 
   // factors[j] for keys first_key + [0, count): 0 or keep_factor.
@@ -139,7 +152,8 @@ struct Dropout {
     const size_t lanes = hn::Lanes(d);
     HWY_ALIGN float buffer[hn::MaxLanes(FloatTag())];
     for (size_t j = 0; j < count; j += lanes) {
-      auto x = hn::Add(hn::Iota(d32, static_cast<uint32_t>(first_key + static_cast<int64_t>(j))), hn::Zero(d32));
+      auto x = hn::Add(
+          hn::Iota(d32, static_cast<uint32_t>(first_key + static_cast<int64_t>(j))), hn::Zero(d32));
       x = hn::Xor(hn::Mul(x, hn::Set(d32, 0x9E3779B1U)), hn::Set(d32, row_key));
       x = hn::Xor(x, hn::ShiftRight<16>(x));
       x = hn::Mul(x, hn::Set(d32, 0x7feb352dU));
@@ -157,32 +171,41 @@ struct Dropout {
 Dropout dropout_of(const AttentionShape& shape) {
   const double threshold = static_cast<double>(shape.dropout) * 4294967296.0;
   return {
-      static_cast<uint32_t>(std::min(threshold, 4294967295.0)), 1.0F / (1.0F - shape.dropout), shape.seed};
+      static_cast<uint32_t>(std::min(threshold, 4294967295.0)),
+      1.0F / (1.0F - shape.dropout),
+      shape.seed};
 }
 
 // Key/value panels of one head for forward: K^T first, V after it.
 size_t packed_size(const AttentionShape& shape, int64_t key_length) {
-  return RowPanels::size(key_length, shape.head_size) + ColumnPanels::size(key_length, shape.value_size);
+  return RowPanels::size(key_length, shape.head_size) +
+         ColumnPanels::size(key_length, shape.value_size);
 }
 
 template <class T>
-void pack(const AttentionForward& args, const AttentionSequence& sequence, int64_t head, float* packed) {
+void pack(
+    const AttentionForward& args, const AttentionSequence& sequence, int64_t head, float* packed) {
   const auto length = static_cast<size_t>(sequence.key_length);
   const auto head_size = static_cast<size_t>(args.shape.head_size);
   RowPanels::pack(
       length,
       head_size,
-      [&](size_t row) { return head_row<T>(args.key, sequence.key_offset, static_cast<int64_t>(row), head); },
+      [&](size_t row) {
+        return head_row<T>(args.key, sequence.key_offset, static_cast<int64_t>(row), head);
+      },
       packed);
   ColumnPanels::pack(
       length,
       static_cast<size_t>(args.shape.value_size),
-      [&](size_t row) { return head_row<T>(args.value, sequence.value_offset, static_cast<int64_t>(row), head); },
+      [&](size_t row) {
+        return head_row<T>(args.value, sequence.value_offset, static_cast<int64_t>(row), head);
+      },
       1.0F,
       packed + RowPanels::size(length, head_size));
 }
 
-// One row of scores becomes exponentials e^(s - maximum) over `count` keys, zeros up to `padded`. Returns their sum.
+// One row of scores becomes exponentials e^(s - maximum) over `count` keys, zeros up to `padded`.
+// Returns their sum.
 float exponentials(float* row, size_t count, size_t padded, float maximum) {
   const FloatTag d;
   const auto shift = hn::Set(d, maximum);
@@ -254,7 +277,8 @@ void forward(
   std::fill_n(maximum, rows, kMinusInfinity);
   std::fill_n(total, rows, 0.0F);
   for (size_t row = 0; row < rows; ++row) {
-    const T* from = head_row<T>(args.query, sequence.query_offset, first + static_cast<int64_t>(row), head);
+    const T* from =
+        head_row<T>(args.query, sequence.query_offset, first + static_cast<int64_t>(row), head);
     copy_row(from, head_size, head_size, shape.scale, query.get() + row * head_size);
   }
 
@@ -267,9 +291,17 @@ void forward(
       return static_cast<size_t>(std::clamp<int64_t>(seen, 0, static_cast<int64_t>(keys)));
     };
     sv::multiply(
-        rows, keys, Rows{query.get(), head_size, 1}, key_panels + static_cast<size_t>(key) * head_size,
-        width * head_size, scores.get(), score_stride, /*add=*/false,
-        [&](size_t, size_t end, size_t column) { return InnerRange{0, column < seen_by(end - 1) ? head_size : 0}; });
+        rows,
+        keys,
+        Rows{query.get(), head_size, 1},
+        key_panels + static_cast<size_t>(key) * head_size,
+        width * head_size,
+        scores.get(),
+        score_stride,
+        /*add=*/false,
+        [&](size_t, size_t end, size_t column) {
+          return InnerRange{0, column < seen_by(end - 1) ? head_size : 0};
+        });
     for (size_t row = 0; row < rows; ++row) {
       float* score = scores.get() + row * score_stride;
       const size_t seen = seen_by(row);
@@ -286,21 +318,31 @@ void forward(
       }
       total[row] += exponentials(score, seen, keys, maximum[row]);
       if (shape.dropout > 0) {
-        const uint32_t row_key = dropout.row_key(head, sequence.first_query + first + static_cast<int64_t>(row));
+        const uint32_t row_key =
+            dropout.row_key(head, sequence.first_query + first + static_cast<int64_t>(row));
         dropout.factors(row_key, sequence.first_key + key, seen, factors.get());
         multiply_rows(score, factors.get(), seen);
       }
     }
     sv::multiply(
-        rows, value_size, Rows{scores.get(), score_stride, 1}, value_panels + static_cast<size_t>(key) * width,
-        width * key_length, sum.get(), padded_value, /*add=*/true,
-        [&](size_t, size_t end, size_t) { return InnerRange{0, seen_by(end - 1)}; });
+        rows,
+        value_size,
+        Rows{scores.get(), score_stride, 1},
+        value_panels + static_cast<size_t>(key) * width,
+        width * key_length,
+        sum.get(),
+        padded_value,
+        /*add=*/true,
+        [&](size_t, size_t end, size_t) {
+          return InnerRange{0, seen_by(end - 1)};
+        });
   }
 
   const FloatTag d;
   for (size_t row = 0; row < rows; ++row) {
     const int64_t token = first + static_cast<int64_t>(row);
-    const float inverse = total[row] > 0 ? 1.0F / total[row] : (total[row] == 0 ? 0.0F : total[row]);
+    const float inverse =
+        total[row] > 0 ? 1.0F / total[row] : (total[row] == 0 ? 0.0F : total[row]);
     T* out = static_cast<T*>(args.out) +
              ((sequence.first_query + token) * shape.num_heads + head) * shape.value_size;
     const auto factor = hn::Set(d, inverse);
@@ -313,8 +355,8 @@ void forward(
   }
 }
 
-// What backward keeps of one query head: rows and panels of scale * Q and dO, the gradient of Q, and a query's
-// delta = sum(dO * O), by which softmax's backward needs no row sum over keys.
+// What backward keeps of one query head: rows and panels of scale * Q and dO, the gradient of Q,
+// and a query's delta = sum(dO * O), by which softmax's backward needs no row sum over keys.
 struct QueryHead {
   Floats query_rows;
   Floats grad_rows;
@@ -350,7 +392,8 @@ void backward(
     return head_row<T>(args.key, sequence.key_offset, static_cast<int64_t>(row), key_value_head);
   };
   auto value_row = [&](size_t row) {
-    return head_row<T>(args.value, sequence.value_offset, static_cast<int64_t>(row), key_value_head);
+    return head_row<T>(
+        args.value, sequence.value_offset, static_cast<int64_t>(row), key_value_head);
   };
   RowPanels::pack(keys, head_size, key_row, key_rows_panels.get());
   RowPanels::pack(keys, value_size, value_row, value_rows_panels.get());
@@ -379,10 +422,16 @@ void backward(
       return head_row<T>(args.grad_out, place.grad_out_offset, static_cast<int64_t>(row), head);
     };
     for (size_t row = 0; row < queries; ++row) {
-      copy_row(query_row(row), head_size, head_size, shape.scale, mine.query_rows.get() + row * head_size);
-      copy_row(grad_row(row), value_size, value_size, 1.0F, mine.grad_rows.get() + row * value_size);
-      const T* out = head_row<T>(
-          args.out, 0, sequence.first_query + static_cast<int64_t>(row), head);
+      copy_row(
+          query_row(row),
+          head_size,
+          head_size,
+          shape.scale,
+          mine.query_rows.get() + row * head_size);
+      copy_row(
+          grad_row(row), value_size, value_size, 1.0F, mine.grad_rows.get() + row * value_size);
+      const T* out =
+          head_row<T>(args.out, 0, sequence.first_query + static_cast<int64_t>(row), head);
       const float* grad = mine.grad_rows.get() + row * value_size;
       mine.delta[row] = sv::sum_over(value_size, [&](auto access, size_t i) {
         return hn::Mul(access.load(d, out + i), access.load(d, grad + i));
@@ -397,21 +446,34 @@ void backward(
       for (size_t first = 0; first < queries; first += kAttentionQueryBlock) {
         const size_t rows = std::min<size_t>(kAttentionQueryBlock, queries - first);
         auto seen_by = [&](size_t row) {
-          const int64_t seen = visibility.visible(static_cast<int64_t>(first + row)) - static_cast<int64_t>(key);
+          const int64_t seen =
+              visibility.visible(static_cast<int64_t>(first + row)) - static_cast<int64_t>(key);
           return static_cast<size_t>(std::clamp<int64_t>(seen, 0, static_cast<int64_t>(key_count)));
         };
         const size_t columns = seen_by(rows - 1);
         if (columns == 0) continue;
         // P = e^(Q K^T - lse) and dP = dO V^T for this tile.
         sv::multiply(
-            rows, columns, Rows{mine.query_rows.get() + first * head_size, head_size, 1},
-            key_rows_panels.get() + key * head_size, width * head_size, probabilities.get(), score_stride, false,
+            rows,
+            columns,
+            Rows{mine.query_rows.get() + first * head_size, head_size, 1},
+            key_rows_panels.get() + key * head_size,
+            width * head_size,
+            probabilities.get(),
+            score_stride,
+            false,
             [&](size_t, size_t end, size_t column) {
               return InnerRange{0, column < seen_by(end - 1) ? head_size : 0};
             });
         sv::multiply(
-            rows, columns, Rows{mine.grad_rows.get() + first * value_size, value_size, 1},
-            value_rows_panels.get() + key * value_size, width * value_size, grad_scores.get(), score_stride, false,
+            rows,
+            columns,
+            Rows{mine.grad_rows.get() + first * value_size, value_size, 1},
+            value_rows_panels.get() + key * value_size,
+            width * value_size,
+            grad_scores.get(),
+            score_stride,
+            false,
             [&](size_t, size_t end, size_t column) {
               return InnerRange{0, column < seen_by(end - 1) ? value_size : 0};
             });
@@ -421,12 +483,14 @@ void backward(
           const size_t seen = seen_by(row);
           const auto token = static_cast<int64_t>(first + row);
           const float lse =
-              args.lse[place.lse_offset + token * args.lse_token_stride + head * args.lse_head_stride];
+              args.lse
+                  [place.lse_offset + token * args.lse_token_stride + head * args.lse_head_stride];
           const auto shift = hn::Set(d, lse);
           const auto delta = hn::Set(d, mine.delta[first + row]);
           if (shape.dropout > 0) {
             const uint32_t row_key = dropout.row_key(head, sequence.first_query + token);
-            dropout.factors(row_key, sequence.first_key + static_cast<int64_t>(key), seen, factors.get());
+            dropout.factors(
+                row_key, sequence.first_key + static_cast<int64_t>(key), seen, factors.get());
             multiply_rows(ds, factors.get(), seen);
           }
           sv::for_each_vector(seen, [&](auto access, size_t i) {
@@ -438,28 +502,52 @@ void backward(
           std::fill(p + seen, p + columns, 0.0F);
           std::fill(ds + seen, ds + columns, 0.0F);
         }
-        // Rows of the tile before this one see nothing of a group of keys: where the group's sums may start.
+        // Rows of the tile before this one see nothing of a group of keys: where the group's sums
+        // may start.
         auto queries_of = [&](size_t first_column, size_t, size_t) {
           size_t row = 0;
           while (row < rows && seen_by(row) <= first_column) row += 1;
           return InnerRange{row, rows};
         };
         sv::multiply(
-            columns, value_size, Rows{probabilities.get(), 1, score_stride}, mine.grad_panels.get() + first * width,
-            width * queries, grad_value.get() + key * padded_value, padded_value, true, queries_of);
+            columns,
+            value_size,
+            Rows{probabilities.get(), 1, score_stride},
+            mine.grad_panels.get() + first * width,
+            width * queries,
+            grad_value.get() + key * padded_value,
+            padded_value,
+            true,
+            queries_of);
         sv::multiply(
-            columns, head_size, Rows{grad_scores.get(), 1, score_stride}, mine.query_panels.get() + first * width,
-            width * queries, grad_key.get() + key * padded_head, padded_head, true, queries_of);
+            columns,
+            head_size,
+            Rows{grad_scores.get(), 1, score_stride},
+            mine.query_panels.get() + first * width,
+            width * queries,
+            grad_key.get() + key * padded_head,
+            padded_head,
+            true,
+            queries_of);
         sv::multiply(
-            rows, head_size, Rows{grad_scores.get(), score_stride, 1}, key_panels.get() + key * width, width * keys,
-            mine.grad_query.get() + first * padded_head, padded_head, true,
-            [&](size_t, size_t end, size_t) { return InnerRange{0, seen_by(end - 1)}; });
+            rows,
+            head_size,
+            Rows{grad_scores.get(), score_stride, 1},
+            key_panels.get() + key * width,
+            width * keys,
+            mine.grad_query.get() + first * padded_head,
+            padded_head,
+            true,
+            [&](size_t, size_t end, size_t) {
+              return InnerRange{0, seen_by(end - 1)};
+            });
       }
     }
     const auto scale = hn::Set(d, shape.scale);
     for (size_t row = 0; row < queries; ++row) {
       T* to = static_cast<T*>(args.grad_query) +
-              ((sequence.first_query + static_cast<int64_t>(row)) * shape.num_heads + head) * shape.head_size;
+              ((sequence.first_query + static_cast<int64_t>(row)) * shape.num_heads + head) *
+                  shape.head_size;
       const float* from = mine.grad_query.get() + row * padded_head;
       sv::for_each_vector(head_size, [&](auto access, size_t i) {
         access.store(hn::Mul(access.load(d, from + i), scale), d, to + i);
@@ -481,7 +569,8 @@ void backward(
   write(args.grad_value, grad_value.get(), value_size, padded_value);
 }
 
-void pack_any(const AttentionForward& args, const AttentionSequence& sequence, int64_t head, float* packed) {
+void pack_any(
+    const AttentionForward& args, const AttentionSequence& sequence, int64_t head, float* packed) {
   simd::visit_element_type(
       args.shape.type, [&](auto tag) { pack<decltype(tag)>(args, sequence, head, packed); });
 }
@@ -524,7 +613,10 @@ size_t attention_packed_size(const AttentionShape& shape, int64_t key_length) {
 }
 
 void attention_pack(
-    const AttentionForward& args, const AttentionSequence& sequence, int64_t key_value_head, float* packed) {
+    const AttentionForward& args,
+    const AttentionSequence& sequence,
+    int64_t key_value_head,
+    float* packed) {
   MINDSPEED_DISPATCH(pack_any)(args, sequence, key_value_head, packed);
 }
 

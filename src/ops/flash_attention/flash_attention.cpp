@@ -24,33 +24,54 @@ void check_flash_attention(
   check_float("flash_attention", "q", q);
   TORCH_CHECK_VALUE(
       k.scalar_type() == q.scalar_type() && v.scalar_type() == q.scalar_type(),
-      "flash_attention: q, k and v must have one dtype, got ", q.scalar_type(), ", ", k.scalar_type(), " and ",
+      "flash_attention: q, k and v must have one dtype, got ",
+      q.scalar_type(),
+      ", ",
+      k.scalar_type(),
+      " and ",
       v.scalar_type());
   TORCH_CHECK_VALUE(
       cu_seqlens_q.has_value() == cu_seqlens_k.has_value(),
       "flash_attention: cu_seqlens_q and cu_seqlens_k must be given together");
   const int64_t dims = cu_seqlens_q ? 3 : 4;
   TORCH_CHECK_VALUE(
-      q.dim() == dims && k.dim() == dims && v.dim() == dims, "flash_attention: q, k and v must be ",
-      cu_seqlens_q ? "[tokens, heads, size] with cu_seqlens" : "[batch, sequence, heads, size] without cu_seqlens",
-      ", got ", q.sym_sizes(), ", ", k.sym_sizes(), " and ", v.sym_sizes());
+      q.dim() == dims && k.dim() == dims && v.dim() == dims,
+      "flash_attention: q, k and v must be ",
+      cu_seqlens_q ? "[tokens, heads, size] with cu_seqlens"
+                   : "[batch, sequence, heads, size] without cu_seqlens",
+      ", got ",
+      q.sym_sizes(),
+      ", ",
+      k.sym_sizes(),
+      " and ",
+      v.sym_sizes());
   bool leading_match = true;
-  for (int64_t dim = 0; dim < dims - 1; ++dim) leading_match = leading_match && k.sym_size(dim) == v.sym_size(dim);
+  for (int64_t dim = 0; dim < dims - 1; ++dim)
+    leading_match = leading_match && k.sym_size(dim) == v.sym_size(dim);
   if (!cu_seqlens_q) leading_match = leading_match && k.sym_size(0) == q.sym_size(0);
   TORCH_CHECK_VALUE(
       leading_match && k.sym_size(-1) == q.sym_size(-1),
-      "flash_attention: k and v must agree in all but the last dim, k and q in batch and head size, got q ",
-      q.sym_sizes(), ", k ", k.sym_sizes(), " and v ", v.sym_sizes());
+      "flash_attention: k and v must agree in all but the last dim, k and q in batch and head "
+      "size, got q ",
+      q.sym_sizes(),
+      ", k ",
+      k.sym_sizes(),
+      " and v ",
+      v.sym_sizes());
   TORCH_CHECK_VALUE(
       k.sym_size(-2) > 0 && q.sym_size(-2) % k.sym_size(-2) == 0,
-      "flash_attention: the number of query heads (", q.sym_size(-2),
-      ") must be a multiple of the number of key/value heads (", k.sym_size(-2), ")");
+      "flash_attention: the number of query heads (",
+      q.sym_size(-2),
+      ") must be a multiple of the number of key/value heads (",
+      k.sym_size(-2),
+      ")");
   for (const auto* bounds : {&cu_seqlens_q, &cu_seqlens_k}) {
     if (!bounds->has_value()) continue;
     TORCH_CHECK_VALUE(
-        (*bounds)->dim() == 1 && (*bounds)->scalar_type() == at::kInt && (*bounds)->sym_size(0) >= 1 &&
-            (*bounds)->sym_size(0) == cu_seqlens_q->sym_size(0),
-        "flash_attention: cu_seqlens must be int32 of one dim with documents + 1 elements, the same number for q and k");
+        (*bounds)->dim() == 1 && (*bounds)->scalar_type() == at::kInt &&
+            (*bounds)->sym_size(0) >= 1 && (*bounds)->sym_size(0) == cu_seqlens_q->sym_size(0),
+        "flash_attention: cu_seqlens must be int32 of one dim with documents + 1 elements, the "
+        "same number for q and k");
   }
   TORCH_CHECK_VALUE(
       dropout >= 0 && dropout < 1, "flash_attention: dropout must be in [0, 1), got ", dropout);
@@ -137,9 +158,16 @@ class FlashAttention : public torch::autograd::Function<FlashAttention> {
       double dropout,
       int64_t seed) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [out, lse] = flash_attention_forward(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, dropout, seed);
+    auto [out, lse] =
+        flash_attention_forward(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, dropout, seed);
     context->save_for_backward(
-        {q, k, v, out, lse, cu_seqlens_q.value_or(at::Tensor()), cu_seqlens_k.value_or(at::Tensor())});
+        {q,
+         k,
+         v,
+         out,
+         lse,
+         cu_seqlens_q.value_or(at::Tensor()),
+         cu_seqlens_k.value_or(at::Tensor())});
     context->saved_data["causal"] = causal;
     context->saved_data["scale"] = scale;
     context->saved_data["dropout"] = dropout;
@@ -150,11 +178,22 @@ class FlashAttention : public torch::autograd::Function<FlashAttention> {
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const auto saved = context->get_saved_variables();
-    auto bounds = [&](size_t index) { return saved[index].defined() ? Bounds(saved[index]) : Bounds(); };
+    auto bounds = [&](size_t index) {
+      return saved[index].defined() ? Bounds(saved[index]) : Bounds();
+    };
     auto [grad_q, grad_k, grad_v] = flash_attention_backward(
-        grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], bounds(5), bounds(6),
-        context->saved_data["causal"].toBool(), context->saved_data["scale"].toDouble(),
-        context->saved_data["dropout"].toDouble(), context->saved_data["seed"].toInt());
+        grads[0],
+        saved[0],
+        saved[1],
+        saved[2],
+        saved[3],
+        saved[4],
+        bounds(5),
+        bounds(6),
+        context->saved_data["causal"].toBool(),
+        context->saved_data["scale"].toDouble(),
+        context->saved_data["dropout"].toDouble(),
+        context->saved_data["seed"].toInt());
     variable_list result(9);
     result[0] = grad_q;
     result[1] = grad_k;
@@ -204,7 +243,8 @@ Pair flash_attention_forward(
     double scale,
     double dropout,
     int64_t seed) {
-  static const auto op = operator_handle<decltype(flash_attention_forward)>("mindspeed::flash_attention_forward");
+  static const auto op =
+      operator_handle<decltype(flash_attention_forward)>("mindspeed::flash_attention_forward");
   return op.call(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, dropout, seed);
 }
 
@@ -221,21 +261,38 @@ Triple flash_attention_backward(
     double scale,
     double dropout,
     int64_t seed) {
-  static const auto op = operator_handle<decltype(flash_attention_backward)>("mindspeed::flash_attention_backward");
+  static const auto op =
+      operator_handle<decltype(flash_attention_backward)>("mindspeed::flash_attention_backward");
   return op.call(
-      grad_out, q, k, v, out, log_sum_exp, cu_seqlens_q, cu_seqlens_k, causal, scale, dropout, seed);
+      grad_out,
+      q,
+      k,
+      v,
+      out,
+      log_sum_exp,
+      cu_seqlens_q,
+      cu_seqlens_k,
+      causal,
+      scale,
+      dropout,
+      seed);
 }
 
 TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
   m.def(
-      "flash_attention(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, "
-      "bool causal=False, float? scale=None, float dropout=0.0, int seed=0) -> (Tensor out, Tensor log_sum_exp)");
+      "flash_attention(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens_q=None, Tensor? "
+      "cu_seqlens_k=None, "
+      "bool causal=False, float? scale=None, float dropout=0.0, int seed=0) -> (Tensor out, Tensor "
+      "log_sum_exp)");
   m.def(
-      "flash_attention_forward(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, "
+      "flash_attention_forward(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens_q, Tensor? "
+      "cu_seqlens_k, "
       "bool causal, float scale, float dropout, int seed) -> (Tensor out, Tensor log_sum_exp)");
   m.def(
-      "flash_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor log_sum_exp, "
-      "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, bool causal, float scale, float dropout, int seed)"
+      "flash_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor "
+      "log_sum_exp, "
+      "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, bool causal, float scale, float dropout, int "
+      "seed)"
       " -> (Tensor grad_q, Tensor grad_k, Tensor grad_v)");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention over sequences as plain pointers. A sequence is a row of the batch or a packed document.
-// Letters: L length, H query heads, K key/value heads, D size of a query/key head, E size of a value head.
+// Flash attention over sequences as plain pointers. A sequence is a row of the batch or a packed
+// document. Letters: L length, H query heads, K key/value heads, D size of a query/key head, E size
+// of a value head.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ struct HeadArray {
   int64_t head_stride = 0;
 };
 
-/// One sequence: where its tokens start in the query and key arrays, how many there are. `first_*` also number the
-/// tokens for dropout, so a mask does not depend on tiling or threads.
+/// One sequence: where its tokens start in the query and key arrays, how many there are. `first_*`
+/// also number the tokens for dropout, so a mask does not depend on tiling or threads.
 struct AttentionSequence {
   int64_t query_offset;  // elements from HeadArray::data (batch stride folded in)
   int64_t key_offset;
@@ -46,8 +47,8 @@ struct AttentionForward {
   HeadArray query;
   HeadArray key;
   HeadArray value;
-  void* out;           // [tokens, H, E] contiguous
-  float* lse;          // log-sum-exp of (first_query + i, head h) at lse[...]; strides below
+  void* out;   // [tokens, H, E] contiguous
+  float* lse;  // log-sum-exp of (first_query + i, head h) at lse[...]; strides below
   int64_t lse_token_stride;
   int64_t lse_head_stride;
 };
@@ -78,7 +79,10 @@ size_t attention_packed_size(const AttentionShape& shape, int64_t key_length);
 
 /// Arranges keys and values of one head for attention_forward; `packed` is 64-byte aligned.
 void attention_pack(
-    const AttentionForward& args, const AttentionSequence& sequence, int64_t key_value_head, float* packed);
+    const AttentionForward& args,
+    const AttentionSequence& sequence,
+    int64_t key_value_head,
+    float* packed);
 
 /// Query rows of one block (attention_query_block() rows each) of one query head.
 void attention_forward(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in plain ATen, a sequence at a time with its whole score matrix: what the kernels are checked against, and
-// what runs on devices without a kernel. Shape letters: S queries, L keys, H query heads, K key/value heads.
+// Attention in plain ATen, a sequence at a time with its whole score matrix: what the kernels are
+// checked against, and what runs on devices without a kernel. Shape letters: S queries, L keys, H
+// query heads, K key/value heads.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
@@ -34,16 +35,20 @@ at::Tensor mix(int64_t value, const at::TensorOptions& options) {
 
 // [H, S, L]: 0 where dropped, 1 / (1 - p) elsewhere; the same hash as the kernel's.
 at::Tensor dropout_factors(
-    int64_t num_heads, const SequenceRange& range, double dropout, int64_t seed, const at::TensorOptions& options) {
+    int64_t num_heads,
+    const SequenceRange& range,
+    double dropout,
+    int64_t seed,
+    const at::TensorOptions& options) {
   const auto integers = options.dtype(at::kLong);
   const at::Tensor by_seed =
       mix(mix(static_cast<int64_t>(static_cast<uint64_t>(seed) >> 32), integers)
               .bitwise_xor(at::arange(seed & kMask32, (seed & kMask32) + 1, integers)));
   const at::Tensor head_H11 = at::arange(num_heads, integers).view({-1, 1, 1});
-  const at::Tensor query_S1 = at::arange(range.query_begin, range.query_end, integers).view({1, -1, 1});
+  const at::Tensor query_S1 =
+      at::arange(range.query_begin, range.query_end, integers).view({1, -1, 1});
   const at::Tensor key_L = at::arange(range.key_begin, range.key_end, integers).view({1, 1, -1});
-  const at::Tensor mixed_head =
-      mix((head_H11 * 0x9E3779B9 + mix(query_S1)).bitwise_and(kMask32));
+  const at::Tensor mixed_head = mix((head_H11 * 0x9E3779B9 + mix(query_S1)).bitwise_and(kMask32));
   const at::Tensor row_key = mix(mixed_head.bitwise_xor(by_seed));
   const at::Tensor hash = mix((key_L * 0x9E3779B1).bitwise_and(kMask32).bitwise_xor(row_key));
   const auto threshold = static_cast<int64_t>(std::min(dropout * 4294967296.0, 4294967295.0));
@@ -59,7 +64,9 @@ struct Sequence {
   at::Tensor factors_HSL;  // dropout, undefined without
 };
 
-at::Tensor flatten_tokens(const at::Tensor& x) { return x.dim() == 4 ? x.flatten(0, 1) : x; }
+at::Tensor flatten_tokens(const at::Tensor& x) {
+  return x.dim() == 4 ? x.flatten(0, 1) : x;
+}
 
 Sequence make_sequence(
     const at::Tensor& q,
@@ -89,7 +96,8 @@ Sequence make_sequence(
     s.scores_HSL = s.scores_HSL.masked_fill(hidden_SL, -std::numeric_limits<double>::infinity());
   }
   if (keys == 0) {
-    s.lse_HS = at::zeros({q.size(-2), queries}, q.options().dtype(type)) - std::numeric_limits<double>::infinity();
+    s.lse_HS = at::zeros({q.size(-2), queries}, q.options().dtype(type)) -
+               std::numeric_limits<double>::infinity();
   } else {
     s.lse_HS = at::logsumexp(s.scores_HSL, {-1});
   }
@@ -127,7 +135,8 @@ std::tuple<at::Tensor, at::Tensor> flash_attention_forward(
   for (const SequenceRange& range : attention_sequences(q, k, cu_seqlens_q, cu_seqlens_k)) {
     const Sequence s = make_sequence(q, k, v, range, causal, scale, dropout, seed);
     const int64_t queries = range.query_end - range.query_begin;
-    out_tokens.narrow(0, range.query_begin, queries).copy_(at::einsum("hsl,lhe->she", {dropped(s), s.v_LHE}));
+    out_tokens.narrow(0, range.query_begin, queries)
+        .copy_(at::einsum("hsl,lhe->she", {dropped(s), s.v_LHE}));
     lse_HT.narrow(1, range.query_begin, queries).copy_(s.lse_HS);
   }
   if (cu_seqlens_q) return {out, lse_HT};
@@ -155,8 +164,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_backward(
     const Sequence s = make_sequence(q, k, v, range, causal, scale, dropout, seed);
     const int64_t queries = range.query_end - range.query_begin;
     const int64_t keys = range.key_end - range.key_begin;
-    auto query_rows = [&](const at::Tensor& x) { return flatten_tokens(x).narrow(0, range.query_begin, queries); };
-    auto key_rows = [&](const at::Tensor& x) { return flatten_tokens(x).narrow(0, range.key_begin, keys); };
+    auto query_rows = [&](const at::Tensor& x) {
+      return flatten_tokens(x).narrow(0, range.query_begin, queries);
+    };
+    auto key_rows = [&](const at::Tensor& x) {
+      return flatten_tokens(x).narrow(0, range.key_begin, keys);
+    };
     auto sum_groups = [&](const at::Tensor& x) {
       return x.view({keys, k.size(-2), q.size(-2) / k.size(-2), x.size(-1)}).sum(2);
     };
@@ -166,8 +179,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_backward(
     if (s.factors_HSL.defined()) grad_p = grad_p * s.factors_HSL;
     const at::Tensor grad_scores = s.probabilities_HSL * (grad_p - delta_HS1) * scale;
     query_rows(grad_q).copy_(at::einsum("hsl,lhd->shd", {grad_scores, s.k_LHD}));
-    key_rows(grad_k).copy_(sum_groups(at::einsum("hsl,shd->lhd", {grad_scores, s.q_SHD}).contiguous()));
-    key_rows(grad_v).copy_(sum_groups(at::einsum("hsl,she->lhe", {dropped(s), grad_SHE}).contiguous()));
+    key_rows(grad_k).copy_(
+        sum_groups(at::einsum("hsl,shd->lhd", {grad_scores, s.q_SHD}).contiguous()));
+    key_rows(grad_v).copy_(
+        sum_groups(at::einsum("hsl,she->lhe", {dropped(s), grad_SHE}).contiguous()));
   }
   return {grad_q, grad_k, grad_v};
 }

@@ -11,12 +11,26 @@ std::vector<int64_t> read_bounds(const char* name, const at::Tensor& cu_seqlens,
   const int32_t* data = host.const_data_ptr<int32_t>();
   std::vector<int64_t> bounds(data, data + host.numel());
   TORCH_CHECK_VALUE(
-      bounds.front() == 0 && bounds.back() == tokens, "flash_attention: ", name, " must run from 0 to the number of tokens (",
-      tokens, "), got ", bounds.front(), " to ", bounds.back());
+      bounds.front() == 0 && bounds.back() == tokens,
+      "flash_attention: ",
+      name,
+      " must run from 0 to the number of tokens (",
+      tokens,
+      "), got ",
+      bounds.front(),
+      " to ",
+      bounds.back());
   for (size_t i = 1; i < bounds.size(); ++i) {
     TORCH_CHECK_VALUE(
-        bounds[i] >= bounds[i - 1], "flash_attention: ", name, " must not fall, got ", bounds[i - 1], " then ",
-        bounds[i], " at ", i);
+        bounds[i] >= bounds[i - 1],
+        "flash_attention: ",
+        name,
+        " must not fall, got ",
+        bounds[i - 1],
+        " then ",
+        bounds[i],
+        " at ",
+        i);
   }
   return bounds;
 }

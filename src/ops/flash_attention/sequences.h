@@ -10,7 +10,8 @@
 
 namespace mindspeed::ops {
 
-/// Tokens [query_begin, query_end) of the flattened queries attend to [key_begin, key_end) of the flattened keys.
+/// Tokens [query_begin, query_end) of the flattened queries attend to [key_begin, key_end) of the
+/// flattened keys.
 struct SequenceRange {
   int64_t query_begin;
   int64_t query_end;
@@ -18,7 +19,8 @@ struct SequenceRange {
   int64_t key_end;
 };
 
-/// Throws ValueError if cumulative lengths do not start at 0, fall, or do not end at the number of tokens.
+/// Throws ValueError if cumulative lengths do not start at 0, fall, or do not end at the number of
+/// tokens.
 std::vector<SequenceRange> attention_sequences(
     const at::Tensor& q,
     const at::Tensor& k,

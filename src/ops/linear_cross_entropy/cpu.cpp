@@ -16,7 +16,8 @@ namespace mindspeed::ops {
 
 namespace {
 
-constexpr int64_t kLogitsBytes = 32 << 20;  // stays in a large last-level cache, still feeds the GEMMs
+constexpr int64_t kLogitsBytes = 32
+                                 << 20;  // stays in a large last-level cache, still feeds the GEMMs
 
 // Number of labels that count; throws on one outside the vocabulary.
 int64_t count_valid(const at::Tensor& labels, int64_t vocab, int64_t ignore_index) {
@@ -25,8 +26,15 @@ int64_t count_valid(const at::Tensor& labels, int64_t vocab, int64_t ignore_inde
   for (int64_t token = 0; token < labels.numel(); ++token) {
     if (data[token] == ignore_index) continue;
     TORCH_CHECK_INDEX(
-        data[token] >= 0 && data[token] < vocab, "linear_cross_entropy: labels must be in [0, ", vocab,
-        ") or ignore_index (", ignore_index, "), got ", data[token], " at token ", token);
+        data[token] >= 0 && data[token] < vocab,
+        "linear_cross_entropy: labels must be in [0, ",
+        vocab,
+        ") or ignore_index (",
+        ignore_index,
+        "), got ",
+        data[token],
+        " at token ",
+        token);
     ++valid;
   }
   return valid;
@@ -34,11 +42,14 @@ int64_t count_valid(const at::Tensor& labels, int64_t vocab, int64_t ignore_inde
 
 // Gradients in the inputs' dtype, from float32 d loss / d logits of one chunk.
 struct Gradients {
-  at::Tensor hidden_TN;   // undefined: not needed
-  at::Tensor weight_VN;   // float32, or undefined
+  at::Tensor hidden_TN;  // undefined: not needed
+  at::Tensor weight_VN;  // float32, or undefined
 
   void add_chunk(
-      const at::Tensor& grad_CV, const at::Tensor& hidden_CN, const at::Tensor& weight, int64_t begin) {
+      const at::Tensor& grad_CV,
+      const at::Tensor& hidden_CN,
+      const at::Tensor& weight,
+      int64_t begin) {
     const at::Tensor grad = grad_CV.to(weight.scalar_type());
     if (hidden_TN.defined()) {
       at::Tensor rows = hidden_TN.narrow(0, begin, hidden_CN.size(0));
@@ -88,14 +99,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_cpu(
         .ignore_index = ignore_index,
         .z_loss = static_cast<float>(z_loss),
         .write_gradient = need_grad_hidden || need_grad_weight};
-    at::parallel_for(0, count, 1, [&](int64_t first, int64_t last) { cross_entropy_rows(rows, first, last); });
+    at::parallel_for(
+        0, count, 1, [&](int64_t first, int64_t last) { cross_entropy_rows(rows, first, last); });
     if (rows.write_gradient) gradients.add_chunk(logits_CV, hidden_CN, weight, begin);
   }
   return {
       losses.sum(at::kDouble).to(at::kFloat),
       at::scalar_tensor(valid, labels.options()),
       need_grad_hidden ? gradients.hidden_TN : at::empty({0}, hidden.options()),
-      need_grad_weight ? gradients.weight_VN.to(weight.scalar_type()) : at::empty({0}, weight.options())};
+      need_grad_weight ? gradients.weight_VN.to(weight.scalar_type())
+                       : at::empty({0}, weight.options())};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_cpu_any(
@@ -111,11 +124,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_cpu_any(
     return reference::linear_cross_entropy_forward(
         hidden, weight, labels, ignore_index, z_loss, need_grad_hidden, need_grad_weight);
   }
-  return forward_cpu(hidden, weight, labels, ignore_index, z_loss, need_grad_hidden, need_grad_weight);
+  return forward_cpu(
+      hidden, weight, labels, ignore_index, z_loss, need_grad_hidden, need_grad_weight);
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(mindspeed, CPU, m) { m.impl("linear_cross_entropy_forward", forward_cpu_any); }
+TORCH_LIBRARY_IMPL(mindspeed, CPU, m) {
+  m.impl("linear_cross_entropy_forward", forward_cpu_any);
+}
 
 }  // namespace mindspeed::ops

@@ -7,7 +7,7 @@
 namespace mindspeed::ops {
 
 struct CrossEntropyRows {
-  float* logits;          // [rows, vocab] contiguous; with gradients, overwritten by d loss / d logits
+  float* logits;  // [rows, vocab] contiguous; with gradients, overwritten by d loss / d logits
   const int64_t* labels;  // [rows]
   float* losses;          // [rows]; 0 for ignored rows
   int64_t vocab;

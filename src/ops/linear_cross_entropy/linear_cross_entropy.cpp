@@ -22,15 +22,25 @@ void check_linear_cross_entropy(
   check_float("linear_cross_entropy", "hidden", hidden);
   TORCH_CHECK_VALUE(
       hidden.dim() == 2 && weight.dim() == 2 && hidden.sym_size(1) == weight.sym_size(1),
-      "linear_cross_entropy: hidden must be [tokens, size] and weight [vocabulary, size], got ", hidden.sym_sizes(),
-      " and ", weight.sym_sizes());
+      "linear_cross_entropy: hidden must be [tokens, size] and weight [vocabulary, size], got ",
+      hidden.sym_sizes(),
+      " and ",
+      weight.sym_sizes());
   TORCH_CHECK_VALUE(
-      weight.scalar_type() == hidden.scalar_type(), "linear_cross_entropy: weight must have the dtype of hidden (",
-      hidden.scalar_type(), "), got ", weight.scalar_type());
+      weight.scalar_type() == hidden.scalar_type(),
+      "linear_cross_entropy: weight must have the dtype of hidden (",
+      hidden.scalar_type(),
+      "), got ",
+      weight.scalar_type());
   TORCH_CHECK_VALUE(
-      labels.dim() == 1 && labels.sym_size(0) == hidden.sym_size(0) && labels.scalar_type() == at::kLong,
-      "linear_cross_entropy: labels must be int64 of shape [", hidden.sym_size(0), "], got ", labels.scalar_type(),
-      " ", labels.sym_sizes());
+      labels.dim() == 1 && labels.sym_size(0) == hidden.sym_size(0) &&
+          labels.scalar_type() == at::kLong,
+      "linear_cross_entropy: labels must be int64 of shape [",
+      hidden.sym_size(0),
+      "], got ",
+      labels.scalar_type(),
+      " ",
+      labels.sym_sizes());
 }
 
 namespace {
@@ -82,8 +92,8 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     const bool need_hidden = hidden.requires_grad();
     const bool need_weight = weight.requires_grad();
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [loss_sum, num_valid, grad_hidden, grad_weight] =
-        linear_cross_entropy_forward(hidden, weight, labels, ignore_index, z_loss, need_hidden, need_weight);
+    auto [loss_sum, num_valid, grad_hidden, grad_weight] = linear_cross_entropy_forward(
+        hidden, weight, labels, ignore_index, z_loss, need_hidden, need_weight);
     context->save_for_backward({grad_hidden, grad_weight});
     context->saved_data["need_hidden"] = need_hidden;
     context->saved_data["need_weight"] = need_weight;
@@ -94,9 +104,13 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static torch::autograd::variable_list backward(
       torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    // Nobody else reads what forward kept once the graph goes away, so it may be scaled where it lies.
-    const bool again = torch::autograd::get_current_graph_task_keep_graph() || at::GradMode::is_enabled();
-    auto scaled = [&](at::Tensor kept) { return again ? kept * grads[0].to(kept.scalar_type()) : kept.mul_(grads[0]); };
+    // Nobody else reads what forward kept once the graph goes away, so it may be scaled where it
+    // lies.
+    const bool again =
+        torch::autograd::get_current_graph_task_keep_graph() || at::GradMode::is_enabled();
+    auto scaled = [&](at::Tensor kept) {
+      return again ? kept * grads[0].to(kept.scalar_type()) : kept.mul_(grads[0]);
+    };
     torch::autograd::variable_list result(5);
     if (context->saved_data["need_hidden"].toBool()) result[0] = scaled(saved[0]);
     if (context->saved_data["need_weight"].toBool()) result[1] = scaled(saved[1]);
@@ -110,7 +124,8 @@ Pair with_autograd(
     const at::Tensor& labels,
     int64_t ignore_index,
     double z_loss) {
-  const bool needed = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  const bool needed =
+      at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   if (!needed) {
     at::AutoDispatchBelowADInplaceOrView below;
     return without_autograd(hidden, weight, labels, ignore_index, z_loss);
@@ -138,7 +153,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy_
   const at::Tensor logits_TV = hidden.to(type).matmul(weight.to(type).t());
   const at::Tensor lse_T = at::logsumexp(logits_TV, {-1});
   const at::Tensor picked_T = logits_TV.gather(1, safe_labels.unsqueeze(1)).squeeze(1);
-  const at::Tensor losses_T = (lse_T - picked_T + z_loss * lse_T.square()).masked_fill(valid.logical_not(), 0);
+  const at::Tensor losses_T =
+      (lse_T - picked_T + z_loss * lse_T.square()).masked_fill(valid.logical_not(), 0);
   at::Tensor grad_hidden = at::empty({0}, hidden.options());
   at::Tensor grad_weight = at::empty({0}, weight.options());
   if (need_grad_hidden || need_grad_weight) {
@@ -146,7 +162,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy_
     grad_TV = grad_TV - at::one_hot(safe_labels, weight.size(0)).to(type);
     grad_TV = grad_TV * valid.unsqueeze(1).to(type);
     if (need_grad_hidden) grad_hidden = grad_TV.matmul(weight.to(type)).to(hidden.scalar_type());
-    if (need_grad_weight) grad_weight = grad_TV.t().matmul(hidden.to(type)).to(weight.scalar_type());
+    if (need_grad_weight)
+      grad_weight = grad_TV.t().matmul(hidden.to(type)).to(weight.scalar_type());
   }
   return {losses_T.sum(), valid.sum(), grad_hidden, grad_weight};
 }
@@ -159,7 +176,8 @@ std::tuple<at::Tensor, at::Tensor> linear_cross_entropy(
     const at::Tensor& labels,
     int64_t ignore_index,
     double z_loss) {
-  static const auto op = operator_handle<decltype(linear_cross_entropy)>("mindspeed::linear_cross_entropy");
+  static const auto op =
+      operator_handle<decltype(linear_cross_entropy)>("mindspeed::linear_cross_entropy");
   return op.call(hidden, weight, labels, ignore_index, z_loss);
 }
 
@@ -171,16 +189,19 @@ Four linear_cross_entropy_forward(
     double z_loss,
     bool need_grad_hidden,
     bool need_grad_weight) {
-  static const auto op = operator_handle<decltype(linear_cross_entropy_forward)>("mindspeed::linear_cross_entropy_forward");
+  static const auto op = operator_handle<decltype(linear_cross_entropy_forward)>(
+      "mindspeed::linear_cross_entropy_forward");
   return op.call(hidden, weight, labels, ignore_index, z_loss, need_grad_hidden, need_grad_weight);
 }
 
 TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
   m.def(
-      "linear_cross_entropy(Tensor hidden, Tensor weight, Tensor labels, int ignore_index=-100, float z_loss=0.0)"
+      "linear_cross_entropy(Tensor hidden, Tensor weight, Tensor labels, int ignore_index=-100, "
+      "float z_loss=0.0)"
       " -> (Tensor loss_sum, Tensor num_valid)");
   m.def(
-      "linear_cross_entropy_forward(Tensor hidden, Tensor weight, Tensor labels, int ignore_index, float z_loss, "
+      "linear_cross_entropy_forward(Tensor hidden, Tensor weight, Tensor labels, int ignore_index, "
+      "float z_loss, "
       "bool need_grad_hidden, bool need_grad_weight)"
       " -> (Tensor loss_sum, Tensor num_valid, Tensor grad_hidden, Tensor grad_weight)");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine from C++ alone: spec, initial weights, a training step, non-finite search. (Multi-rank behaviour is tested
-// over real Gloo processes in tests/distributed.)
+// The engine from C++ alone: spec, initial weights, a training step, non-finite search. (Multi-rank
+// behaviour is tested over real Gloo processes in tests/distributed.)
 #include "train/step_engine.h"
 
 #include <ATen/ops/randint.h>
@@ -28,7 +28,11 @@ std::shared_ptr<models::CausalLM> make_model(uint64_t seed = 1) {
 }
 
 models::MicroBatch make_batch() {
-  return {at::randint(50, {2, 12}, at::kLong), at::randint(50, {2, 12}, at::kLong), std::nullopt, std::nullopt};
+  return {
+      at::randint(50, {2, 12}, at::kLong),
+      at::randint(50, {2, 12}, at::kLong),
+      std::nullopt,
+      std::nullopt};
 }
 
 TEST(ModelSpec, RoundTripsThroughJson) {
@@ -39,7 +43,8 @@ TEST(ModelSpec, RoundTripsThroughJson) {
 TEST(ModelSpec, RefusesWhatItDoesNotKnow) {
   EXPECT_THROW(models::ModelSpec::from_json("{\"depth\": 3}"), std::invalid_argument);
   EXPECT_THROW(models::ModelSpec::from_json("{\"hidden_size\": \"wide\"}"), std::invalid_argument);
-  EXPECT_THROW(models::ModelSpec::from_json("{\"mlp\": {\"kind\": \"sparse\"}}"), std::invalid_argument);
+  EXPECT_THROW(
+      models::ModelSpec::from_json("{\"mlp\": {\"kind\": \"sparse\"}}"), std::invalid_argument);
   EXPECT_THROW(models::ModelSpec::from_json("[]"), std::invalid_argument);
 }
 
@@ -54,7 +59,8 @@ TEST(Initialisation, IsNormalAndDependsOnSeedAndNameOnly) {
   EXPECT_TRUE(values.equal(fill("a", 1)));
   EXPECT_FALSE(values.equal(fill("b", 1)));
   EXPECT_FALSE(values.equal(fill("a", 2)));
-  // 120,000 samples: the mean's standard error is 0.5 / sqrt(n), the deviation's 0.5 / sqrt(2n); five of each.
+  // 120,000 samples: the mean's standard error is 0.5 / sqrt(n), the deviation's 0.5 / sqrt(2n);
+  // five of each.
   const double n = 120000;
   EXPECT_NEAR(values.mean().item<double>(), 0.0, 5 * 0.5 / std::sqrt(n));
   EXPECT_NEAR(values.std().item<double>(), 0.5, 5 * 0.5 / std::sqrt(2 * n));
@@ -116,7 +122,8 @@ TEST(StepEngine, ASkippedStepChangesNothing) {
   engine.optimizer_step(1e-2);
   EXPECT_TRUE(other.equal(model->named_parameters()["lm_head.weight"]));
   EXPECT_EQ(
-      engine.find_non_finite({make_batch()}), "model.layers.0.mlp.up_proj.weight (parameter), micro batch 0");
+      engine.find_non_finite({make_batch()}),
+      "model.layers.0.mlp.up_proj.weight (parameter), micro batch 0");
 }
 
 TEST(LossScaler, BacksOffAndGrows) {

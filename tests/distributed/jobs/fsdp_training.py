@@ -72,7 +72,9 @@ def loss_of(model: nn.Module, name: str, rows: torch.Tensor) -> torch.Tensor:
     return model(rows) if name == "mlp" else model(rows, labels=rows).loss
 
 
-def main(output: str, name: str, strategy: str, precision: str, accumulation: int, wrap: bool) -> None:
+def main(
+    output: str, name: str, strategy: str, precision: str, accumulation: int, wrap: bool
+) -> None:
     """Train and write."""
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()

@@ -106,7 +106,9 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
     assert "rank-00000.safetensors: cannot be written: File too large" in done.stdout, done.stderr
     assert folders(tmp_path) == ["step_00000001"]
 
