@@ -51,7 +51,10 @@ T load(const uint8_t* at) {
 
 template <typename T>
 void widen(const uint8_t* from, size_t count, int64_t* to) {
-  for (size_t i = 0; i < count; ++i) to[i] = load<T>(from + i * sizeof(T));
+  for (size_t i = 0; i < count; ++i) {
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): int8 ids are signed numbers
+    to[i] = load<T>(from + i * sizeof(T));
+  }
 }
 
 template <typename T>

@@ -23,9 +23,9 @@ struct Bucket {
 
 struct GradientReducer::State {
   std::vector<at::Tensor> parameters;
-  std::vector<at::Tensor> views;      // one a parameter: its place in the bucket
-  std::vector<size_t> bucket_of;      // one a parameter
-  std::vector<bool> arrived;          // one a parameter, in the armed backward
+  std::vector<at::Tensor> views;  // one a parameter: its place in the bucket
+  std::vector<size_t> bucket_of;  // one a parameter
+  std::vector<bool> arrived;      // one a parameter, in the armed backward
   std::vector<Bucket> buckets;
   std::vector<c10::intrusive_ptr<c10d::Work>> works;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
@@ -107,7 +107,9 @@ void GradientReducer::State::launch(Bucket& bucket) {
 }
 
 GradientReducer::GradientReducer(
-    std::vector<at::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> group, int64_t bucket_bytes)
+    std::vector<at::Tensor> parameters,
+    c10::intrusive_ptr<c10d::ProcessGroup> group,
+    int64_t bucket_bytes)
     : state_(std::make_shared<State>()) {
   state_->parameters = std::move(parameters);
   state_->group = std::move(group);

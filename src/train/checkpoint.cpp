@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
+#include <c10/util/accumulate.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -82,6 +83,15 @@ void write_text(const fs::path& path, const std::string& text) {
   ::close(descriptor);
   if (!good) fail(path, "cannot be written: " + error);
   fs::rename(partial, path);
+}
+
+// A manifest that tells rank 0 of an error. On a full disk at least the empty file has to appear.
+void report_failure(const fs::path& path, const std::string& error) {
+  try {
+    write_text(path, json{{"error", error}}.dump());
+  } catch (const std::exception&) {
+    std::ofstream empty(path);
+  }
 }
 
 std::string read_text(const fs::path& path) {
@@ -206,11 +216,11 @@ void CheckpointWriter::run(const Job& job) const {
     if (rank_ == 0) {
       fs::remove_all(job.temporary, ignored);
     } else {
-      std::ofstream(job.temporary / manifest_name(rank_)) << json{{"error", error.what()}}.dump();
+      report_failure(job.temporary / manifest_name(rank_), error.what());
     }
     throw std::runtime_error(error.what());
   }
-  if (rank_ == 0) remove_old();
+  if (rank_ == 0) remove_old(job);
 }
 
 void CheckpointWriter::write_own_part(const Job& job) const {
@@ -253,10 +263,11 @@ void CheckpointWriter::publish(const Job& job) const {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    const json manifest = json::parse(read_text(path));
-    if (manifest.contains("error")) {
-      throw std::runtime_error(
-          "rank " + std::to_string(rank) + ": " + manifest["error"].get<std::string>());
+    const json manifest = json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+    if (manifest.is_discarded() || manifest.contains("error")) {
+      const std::string error =
+          manifest.is_discarded() ? "could not write" : manifest["error"].get<std::string>();
+      throw std::runtime_error("rank " + std::to_string(rank) + ": " + error);
     }
     index["files"][data_name(rank)] = {
         {"size", manifest.at("size")}, {"xxh64", manifest.at("xxh64")}};
@@ -283,11 +294,15 @@ void CheckpointWriter::publish(const Job& job) const {
   fs::remove_all(old);
 }
 
-void CheckpointWriter::remove_old() const {
-  const std::vector<fs::path> found = list_checkpoints(root_);
-  for (size_t i = static_cast<size_t>(std::max<int64_t>(keep_last_, 1)); i < found.size(); ++i) {
+// Later steps than this one's are of a run that was given up (its last checkpoint was damaged, or
+// the user went back); they do not push out the new ones.
+void CheckpointWriter::remove_old(const Job& job) const {
+  int64_t kept = 0;
+  for (const fs::path& folder : list_checkpoints(root_)) {
+    const bool later = folder.filename() > job.target.filename();
+    if (later || ++kept <= std::max<int64_t>(keep_last_, 1)) continue;
     std::error_code ignored;
-    fs::remove_all(found[i], ignored);
+    fs::remove_all(folder, ignored);
   }
 }
 
@@ -339,8 +354,13 @@ at::Tensor CheckpointReader::read(const std::string& name) const {
     return file(found.pieces[0].file).read(name);
   }
   at::Tensor whole;
+  int64_t missing = c10::multiply_integers(found.shape);
   for (const Piece& piece : found.pieces) {
     const at::Tensor part = file(piece.file).read(name);
+    if (part.sizes() != at::IntArrayRef(piece.shape)) {
+      fail(fs::path(folder_) / piece.file, name + " has another shape than the index says");
+    }
+    missing -= part.numel();
     if (!whole.defined()) whole = at::empty(found.shape, part.options());
     at::Tensor target = whole;
     for (size_t dim = 0; dim < piece.start.size(); ++dim) {
@@ -348,6 +368,7 @@ at::Tensor CheckpointReader::read(const std::string& name) const {
     }
     target.copy_(part);
   }
+  if (missing > 0) fail(folder_, "lacks " + std::to_string(missing) + " elements of " + name);
   return whole;
 }
 

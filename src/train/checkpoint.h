@@ -31,8 +31,8 @@ struct TensorPlace {
 
 class MINDSPEED_API CheckpointWriter {
  public:
-  /// Keeps the `keep_last` newest checkpoints under `root`. Rank 0 removes what killed runs left
-  /// half-written. Throws std::runtime_error if root cannot be made.
+  /// Keeps `keep_last` checkpoints under `root`: the one just written and those before it. Rank 0
+  /// removes what killed runs left half-written. Throws std::runtime_error if root cannot be made.
   CheckpointWriter(std::string root, int64_t keep_last, int64_t rank, int64_t world_size);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -57,7 +57,7 @@ class MINDSPEED_API CheckpointWriter {
   void run(const Job& job) const;
   void write_own_part(const Job& job) const;
   void publish(const Job& job) const;
-  void remove_old() const;
+  void remove_old(const Job& job) const;
 
   std::string root_;
   int64_t keep_last_;

@@ -61,7 +61,8 @@ std::string system_error() {
 }
 
 // Widest elements first, then by name: every tensor starts at a multiple of its element's size.
-std::vector<std::pair<std::string, at::Tensor>> in_file_order(const std::map<std::string, at::Tensor>& tensors) {
+std::vector<std::pair<std::string, at::Tensor>> in_file_order(
+    const std::map<std::string, at::Tensor>& tensors) {
   std::vector<std::pair<std::string, at::Tensor>> order(tensors.begin(), tensors.end());
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return a.second.element_size() > b.second.element_size();
@@ -140,7 +141,8 @@ SafetensorsFile::Entry parse_entry(
     for (const char* key : {"shape", "data_offsets"}) {
       for (const json& number : value.at(key)) {
         if (!number.is_number_integer()) {
-          refuse(path, name + ": " + key + " must hold whole numbers, found " + value.at(key).dump());
+          refuse(
+              path, name + ": " + key + " must hold whole numbers, found " + value.at(key).dump());
         }
       }
     }

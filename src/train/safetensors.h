@@ -20,9 +20,9 @@ struct FileSummary {
   uint64_t checksum = 0;
 };
 
-/// Writes tensors (any strides, any device), each aligned to its elements, and syncs the file to disk.
-/// Throws std::runtime_error naming the file when it cannot be written, std::invalid_argument for a
-/// dtype that the format does not have.
+/// Writes tensors (any strides, any device), each aligned to its elements, and syncs the file to
+/// disk. Throws std::runtime_error naming the file when it cannot be written, std::invalid_argument
+/// for a dtype that the format does not have.
 MINDSPEED_API FileSummary write_safetensors(
     const std::string& path,
     const std::map<std::string, at::Tensor>& tensors,

@@ -10,17 +10,21 @@
 namespace mindspeed::train {
 namespace {
 
-// A kind: the last step at the peak, and the share of the peak at progress 0 to 1 from there to the last step.
+// A kind: the last step at the peak, and the share of the peak at progress 0 to 1 from there to the
+// last step.
 struct Kind {
   const char* name;
   int64_t (*last_peak_step)(const Schedule& schedule);
   double (*share)(double progress);
 };
 
-int64_t end_of_warmup(const Schedule& schedule) { return schedule.warmup_steps; }
+int64_t end_of_warmup(const Schedule& schedule) {
+  return schedule.warmup_steps;
+}
 
 int64_t start_of_decay(const Schedule& schedule) {
-  const double decay_steps = std::ceil(schedule.decay_fraction * static_cast<double>(schedule.total_steps));
+  const double decay_steps =
+      std::ceil(schedule.decay_fraction * static_cast<double>(schedule.total_steps));
   return std::max(schedule.warmup_steps, schedule.total_steps - static_cast<int64_t>(decay_steps));
 }
 

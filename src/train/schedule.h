@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning rates: linear warm-up to the peak, then one of the kinds below. A pure function of the step.
+// Learning rates: linear warm-up to the peak, then one of the kinds below. A pure function of the
+// step.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,13 @@
 
 namespace mindspeed::train {
 
-/// With progress p from 0 (end of warm-up) to 1 (last step), the rate is minimum + (peak - minimum) * share:
+/// With progress p from 0 (end of warm-up) to 1 (last step), the rate is minimum + (peak - minimum)
+/// * share:
 ///   constant  share 1
 ///   cosine    share (1 + cos(pi p)) / 2
 ///   linear    share 1 - p
-///   wsd       share 1, then linear over the last ceil(decay_fraction * total_steps) steps (Hu et al. 2024)
+///   wsd       share 1, then linear over the last ceil(decay_fraction * total_steps) steps (Hu et
+///   al. 2024)
 struct Schedule {
   std::string kind = "cosine";
   double peak = 3e-4;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads of one test process, over a small c10d backend: on_ranks(3, [](auto group) { ... }). Collectives sum
-// in rank order and are complete when the call returns. A rank that fails, or waits for its peers beyond the time limit,
-// ends all of them; the first error is the one that on_ranks throws.
+// Ranks as threads of one test process, over a small c10d backend: on_ranks(3, [](auto group) { ...
+// }). Collectives sum in rank order and are complete when the call returns. A rank that fails, or
+// waits for its peers beyond the time limit, ends all of them; the first error is the one that
+// on_ranks throws.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,7 +37,8 @@ class MeetingPoint {
     shown_[rank] = tensor;
     wait_for_all();
     for (const at::Tensor& other : shown_) {
-      if (other.numel() != tensor.numel()) throw std::runtime_error("ranks met in different collectives");
+      if (other.numel() != tensor.numel())
+        throw std::runtime_error("ranks met in different collectives");
     }
     read(shown_);
     wait_for_all();
@@ -63,7 +65,8 @@ class MeetingPoint {
       return;
     }
     changed_.wait_for(lock, kRankTimeLimit, [&] { return round_ != round || error_; });
-    if (round_ == round) throw std::runtime_error("a peer failed, or did not come within the time limit");
+    if (round_ == round)
+      throw std::runtime_error("a peer failed, or did not come within the time limit");
   }
 
   std::vector<at::Tensor> shown_;
@@ -110,7 +113,9 @@ class ThreadBackend : public c10d::Backend {
   }
 
   c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(
-      at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& /*options*/) override {
+      at::Tensor& output,
+      at::Tensor& input,
+      const c10d::ReduceScatterOptions& /*options*/) override {
     meet(input, [&](const std::vector<at::Tensor>& all) {
       output.zero_();
       for (const at::Tensor& theirs : all) {
@@ -150,7 +155,8 @@ inline void on_ranks(int size, const std::function<void(Group)>& work) {
         group->setBackend(
             c10::DeviceType::CPU,
             c10d::ProcessGroup::BackendType::CUSTOM,
-            c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<ThreadBackend>(place, rank, size)));
+            c10::intrusive_ptr<c10d::Backend>(
+                c10::make_intrusive<ThreadBackend>(place, rank, size)));
         work(group);
       } catch (...) {
         place->fail(std::current_exception());

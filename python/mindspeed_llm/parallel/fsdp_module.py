@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.autograd import Variable
+from torch.nn.modules.module import _IncompatibleKeys
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mindspeed_core import _C
@@ -16,6 +17,7 @@ from mindspeed_core import _C
 STRATEGIES = {
     "full": "parameters, gradients and optimizer state are sharded (ZeRO-3)",
     "grad": "gradients and optimizer state are sharded; parameters stay whole from forward to backward",
+    "none": "nothing is sharded; gradients are averaged after backward, as in DDP",
 }
 PRECISIONS = {None: None, "fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -42,7 +44,7 @@ class FSDPModule(nn.Module):
         model: any module with float32 parameters, equal on all ranks. Units that are gathered together
             are the elements of its ``nn.ModuleList``s; the rest, tied parameters included, is one more
             unit, whole from forward to the end of backward. All ranks must run the same modules.
-        shard_strategy: "full" or "grad", see ``STRATEGIES``.
+        shard_strategy: "full", "grad" or "none", see ``STRATEGIES``.
         mixed_precision: "fp16" or "bf16" runs the module in that dtype (floating inputs are cast);
             parameters, gradients and optimizer state stay float32. None or "fp32": float32.
         process_group: default: the default group; without one, a single process.
@@ -75,6 +77,8 @@ class FSDPModule(nn.Module):
         self.shard_strategy = shard_strategy
         self.compute_dtype = PRECISIONS[mixed_precision]
         self._group = process_group if process_group is not None else _group_of_this_job()
+        # Units that are not sharded are sharded over one process: cast to the compute dtype, that is.
+        self._shard_group = _group_of_one() if shard_strategy == "none" else self._group
         self._shapes = {name: p.shape for name, p in model.named_parameters()}
         self._units: list[_Unit] = []
         self._gradients: dict[nn.Parameter, torch.Tensor] = {}
@@ -100,7 +104,7 @@ class FSDPModule(nn.Module):
             block.register_forward_hook(self._leave(unit))
 
     def _new_unit(self, parameters: list[nn.Parameter]) -> _Unit:
-        unit = _Unit(parameters, self._group, self.compute_dtype)
+        unit = _Unit(parameters, self._shard_group, self.compute_dtype)
         self._units.append(unit)
         for parameter in unit.trainable:
             parameter.register_post_accumulate_grad_hook(self._gradient_hook(unit))
@@ -173,7 +177,7 @@ class FSDPModule(nn.Module):
 
     def _reduce(self, unit: _Unit) -> None:
         unit.arrived = 0
-        unit.sharded.start_gradient_reduction(1.0 / self._group.size())
+        unit.sharded.start_gradient_reduction(1.0 / self._shard_group.size())
         unit.sharded.release()
 
     def _queue_finish(self) -> None:
@@ -190,6 +194,9 @@ class FSDPModule(nn.Module):
         for unit in self._units:
             unit.sharded.finish_gradient_reduction()
             unit.sharded.attach_gradients()
+        if self._shard_group is not self._group:
+            self._average_gradients()
+        for unit in self._units:
             for parameter in unit.parameters:
                 earlier = self._gradients.pop(parameter, None)
                 if earlier is not None and parameter.grad is not None:
@@ -200,6 +207,15 @@ class FSDPModule(nn.Module):
             unit.sharded.zero_gradients()
             for parameter, gradient in zip(unit.parameters, gradients, strict=True):
                 parameter.grad = gradient
+
+    def _average_gradients(self) -> None:
+        """The mean over ranks of whole gradients."""
+        every = [parameter for unit in self._units for parameter in unit.trainable]
+        gradients = [parameter.grad for parameter in every if parameter.grad is not None]
+        works = [self._group.allreduce([gradient]) for gradient in gradients]
+        for work, gradient in zip(works, gradients, strict=True):
+            work.wait()
+            gradient.div_(self._group.size())
 
     # ---- whole tensors
 
@@ -224,16 +240,22 @@ class FSDPModule(nn.Module):
         """The wrapped module's state, whole float32 tensors under its own names, on every rank."""
         if args or kwargs:
             raise ValueError("FSDPModule.state_dict takes no arguments")
+        self._release_all()
         state = {name: buffer.detach().clone() for name, buffer in self.module.named_buffers()}
         shards = dict(self.module.named_parameters(remove_duplicate=False))
         persistent = self.module.state_dict().keys()
         whole = {
-            name: _gather_rows(p, self._shapes_of(name), self._group) for name, p in shards.items()
+            name: _gather_rows(p, self._shapes_of(name), self._shard_group)
+            for name, p in shards.items()
         }
         return {name: (whole | state)[name] for name in persistent}
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True, **_: Any) -> Any:  # type: ignore[override]
-        """Take this rank's shards from whole tensors. Only ``strict=True`` is supported."""
+        """Take this rank's shards from whole tensors. Only ``strict=True`` is supported.
+
+        Raises:
+            ValueError: other names or shapes than the module's; nothing has been changed then.
+        """
         if not strict:
             raise ValueError("FSDPModule.load_state_dict must be strict")
         own = dict(self.module.named_parameters(remove_duplicate=False))
@@ -242,7 +264,12 @@ class FSDPModule(nn.Module):
         if persistent != set(state_dict):
             odd = sorted(persistent ^ set(state_dict))
             raise ValueError(f"state_dict must have the module's names; differs in {odd[0]}")
-        rank, size = self._group.rank(), self._group.size()
+        self._release_all()
+        rank, size = self._shard_group.rank(), self._shard_group.size()
+        for name, value in state_dict.items():
+            shape = self._shapes_of(name) if name in own else own_buffers[name].shape
+            if value.shape != shape:
+                raise ValueError(f"{name} must have shape {list(shape)}, got {list(value.shape)}")
         with torch.no_grad():
             for name, value in state_dict.items():
                 if name in own:
@@ -250,6 +277,7 @@ class FSDPModule(nn.Module):
                     own[name].copy_(value[start : start + length])
                 else:
                     own_buffers[name].copy_(value)
+        return _IncompatibleKeys([], [])
 
     def _shapes_of(self, name: str) -> torch.Size:
         if name in self._shapes:
@@ -270,7 +298,10 @@ def _check_parameters(model: nn.Module) -> None:
 def _group_of_this_job() -> Any:
     if dist.is_available() and dist.is_initialized():
         return dist.group.WORLD
-    # One process: a group of its own, so that there is a single code path.
+    return _group_of_one()  # so that there is a single code path
+
+
+def _group_of_one() -> Any:
     store = dist.HashStore()
     group = dist.ProcessGroup(store, 0, 1)
     kind = dist.ProcessGroup.BackendType.GLOO

@@ -19,9 +19,13 @@ constexpr int kRanks = 3;
 constexpr int64_t kOneEach = 1;         // bucket bytes: a bucket for every parameter
 constexpr int64_t kTogether = 1 << 20;  // all in one bucket
 
-at::Tensor parameter(at::IntArrayRef shape) { return at::ones(shape).requires_grad_(); }
+at::Tensor parameter(at::IntArrayRef shape) {
+  return at::ones(shape).requires_grad_();
+}
 
-std::vector<at::Tensor> make_parameters() { return {parameter({3, 2}), parameter({5}), parameter({1})}; }
+std::vector<at::Tensor> make_parameters() {
+  return {parameter({3, 2}), parameter({5}), parameter({1})};
+}
 
 // The gradient of parameter i is (i + 1) * (rank + 1); the last one is used by rank 0 only.
 void backward(const std::vector<at::Tensor>& parameters, int rank) {
@@ -30,7 +34,9 @@ void backward(const std::vector<at::Tensor>& parameters, int rank) {
   (loss * (rank + 1)).backward();
 }
 
-bool all_equal(const at::Tensor& tensor, double value) { return tensor.equal(at::full(tensor.sizes(), value)); }
+bool all_equal(const at::Tensor& tensor, double value) {
+  return tensor.equal(at::full(tensor.sizes(), value));
+}
 
 class Buckets : public ::testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(GradientReducer, Buckets, ::testing::Values(kOneEach, 24, kTogether));
@@ -97,7 +103,8 @@ TEST(GradientReducer, TakesGradientsThatSomebodyElseReplaced) {
 TEST(GradientReducer, RefusesMixedDtypes) {
   on_ranks(1, [](const Group& group) {
     EXPECT_THROW(
-        GradientReducer({parameter({2}), at::ones({2}, at::kDouble).requires_grad_()}, group, kTogether),
+        GradientReducer(
+            {parameter({2}), at::ones({2}, at::kDouble).requires_grad_()}, group, kTogether),
         c10::ValueError);
   });
 }

@@ -31,7 +31,8 @@ at::Tensor rows_of(const at::Tensor& whole, const Group& group) {
   return whole.detach().narrow(0, mine.start, mine.length);
 }
 
-// A loss that uses all but the second parameter, quadratic so that backward needs what forward saved.
+// A loss that uses all but the second parameter, quadratic so that backward needs what forward
+// saved.
 at::Tensor loss_of(const std::vector<at::Tensor>& parameters, int factor) {
   const at::Tensor row = (parameters[0] * parameters[0]).sum(0, /*keepdim=*/true) + parameters[2];
   return (row.sum() + parameters[3].sum()).to(at::kFloat) * factor;
@@ -96,7 +97,8 @@ TEST_P(WorldSize, GradientsAreSummedScaledAndAccumulated) {
     EXPECT_GE(unit.finish_gradient_reduction(), 0.0);
     unit.attach_gradients();
     for (size_t i = 0; i < parameters.size(); ++i) {
-      const at::Tensor expected = plain[i].grad().defined() ? plain[i].grad() : at::zeros_like(plain[i]);
+      const at::Tensor expected =
+          plain[i].grad().defined() ? plain[i].grad() : at::zeros_like(plain[i]);
       EXPECT_TRUE(parameters[i].grad().equal(rows_of(expected, group))) << "parameter " << i;
     }
     unit.zero_gradients();

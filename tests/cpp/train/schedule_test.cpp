@@ -9,7 +9,9 @@
 namespace mindspeed::train {
 namespace {
 
-Schedule make(const std::string& kind, int64_t warmup_steps = 10) { return {kind, 1.0, 0.1, warmup_steps, 100, 0.2}; }
+Schedule make(const std::string& kind, int64_t warmup_steps = 10) {
+  return {kind, 1.0, 0.1, warmup_steps, 100, 0.2};
+}
 
 TEST(Schedule, EveryKindWarmsUpLinearlyAndEndsWhereItShould) {
   for (const std::string& kind : schedule_kinds()) {
@@ -27,7 +29,8 @@ TEST(Schedule, EveryKindWarmsUpLinearlyAndEndsWhereItShould) {
 
 TEST(Schedule, HalfWay) {
   EXPECT_DOUBLE_EQ(learning_rate(make("cosine"), 55), 0.1 + 0.9 * 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(make("cosine"), 40), 0.1 + 0.9 * 0.5 * (1 + std::cos(std::acos(-1.0) / 3)));
+  EXPECT_DOUBLE_EQ(
+      learning_rate(make("cosine"), 40), 0.1 + 0.9 * 0.5 * (1 + std::cos(std::acos(-1.0) / 3)));
   EXPECT_DOUBLE_EQ(learning_rate(make("linear"), 55), 0.1 + 0.9 * 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(make("wsd"), 80), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate(make("wsd"), 90), 0.1 + 0.9 * 0.5);
@@ -36,7 +39,8 @@ TEST(Schedule, HalfWay) {
 TEST(Schedule, NeverRisesAfterWarmUp) {
   for (const std::string& kind : schedule_kinds()) {
     for (int64_t step = 11; step <= 120; ++step) {
-      EXPECT_LE(learning_rate(make(kind), step), learning_rate(make(kind), step - 1)) << kind << " " << step;
+      EXPECT_LE(learning_rate(make(kind), step), learning_rate(make(kind), step - 1))
+          << kind << " " << step;
     }
   }
 }

@@ -53,6 +53,16 @@ def test_only_the_newest_are_kept(tmp_path: Path):
     assert folders(tmp_path) == ["step_00000004", "step_00000005"]
 
 
+def test_damaged_later_ones_do_not_push_out_new_ones(tmp_path: Path):
+    """A run that fell back to an earlier step writes lower numbers than what it fell back from."""
+    write(tmp_path, 100, 1.0)
+    (tmp_path / "step_00000100" / "index.json").write_text("{")
+    write(tmp_path, 60, 2.0, keep_last=1)
+    write(tmp_path, 70, 3.0, keep_last=1)
+    assert folders(tmp_path) == ["step_00000070", "step_00000100"]
+    assert _C.find_checkpoint(str(tmp_path))[0] == str(tmp_path / "step_00000070")
+
+
 def test_saving_a_step_again_replaces_it(tmp_path: Path):
     write(tmp_path, 5, 1.0)
     write(tmp_path, 5, 2.0)
@@ -71,6 +81,23 @@ def test_pieces_of_ranks_make_the_global_tensor(tmp_path: Path):
     reader = _C.CheckpointReader(str(tmp_path / "step_00000009"))
     assert torch.equal(reader.read("weight"), whole)
     assert torch.equal(reader.read_slice("weight", 2, 2), whole[2:4])
+
+
+def test_a_rank_that_cannot_write_is_named_by_the_first(tmp_path: Path):
+    writers = [_C.CheckpointWriter(str(tmp_path), 3, rank, 2) for rank in range(2)]
+    bad = {"phase": torch.zeros(2, dtype=torch.cdouble)}
+    with pytest.raises(RuntimeError, match="phase: dtype ComplexDouble cannot be saved"):
+        writers[1].save(1, bad, {}, "{}", False)
+    with pytest.raises(RuntimeError, match="rank 1: phase: dtype ComplexDouble cannot be saved"):
+        writers[0].save(1, {"weight": torch.ones(3)}, {}, "{}", False)
+    assert folders(tmp_path) == []
+
+
+def test_pieces_that_leave_a_hole_are_refused(tmp_path: Path):
+    writer = _C.CheckpointWriter(str(tmp_path), 3, 0, 1)
+    writer.save(1, {"weight": torch.ones(3)}, {"weight": ([5], [0])}, "{}", False)
+    with pytest.raises(RuntimeError, match="lacks 2 elements of weight"):
+        _C.CheckpointReader(str(tmp_path / "step_00000001")).read("weight")
 
 
 @pytest.mark.parametrize("name", ["rank-00000.safetensors", "index.json"])
