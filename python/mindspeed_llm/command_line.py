@@ -13,7 +13,7 @@ COMMANDS = {
     "preprocess": ("mindspeed_llm.preprocess", "turn text into a vocabulary and token files"),
     "generate": ("mindspeed_llm.generate", "continue a prompt with a trained model"),
     "convert": ("mindspeed_llm.convert", "Hugging Face folder to checkpoint and back"),
-    "bench": ("mindspeed_llm.bench", "measure operators, training or data side by side"),
+    "bench": ("mindspeed_llm.bench", "measure operators or training side by side"),
     "info": ("mindspeed_llm.info", "check this installation; --config lists every key"),
 }
 EPILOG = """`mindspeed COMMAND --help` tells more.

@@ -18,8 +18,8 @@ from mindspeed_llm.metrics import read_metrics
 CORPUS = Path("examples/corpus/austen.jsonl.gz")
 CONFIG = Path("examples/demo/demo.yaml")
 FOLDER = Path("demo")
-FIRST_STEPS = 250  # in one process; the rest in two
-VOCABULARY = 2048
+FIRST_STEPS = 800  # in one process; the rest in two
+VOCABULARY = 512
 PROMPT = "Elizabeth was surprised to"
 LAST = 20  # steps over which the final loss is averaged
 
