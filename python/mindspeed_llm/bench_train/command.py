@@ -130,6 +130,11 @@ def run_pair(
     }
 
 
+def _size(text: str) -> tuple[int, int]:
+    batch, _, sequence = text.partition("x")
+    return int(batch), int(sequence)
+
+
 def _commit() -> str:
     here = Path(__file__).resolve().parent
     answer = subprocess.run(
@@ -151,6 +156,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="results go here")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds a pair")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument(
+        "--size", action="append", type=_size, metavar="BxS", help="batch x sequence; default: both"
+    )
     parser.add_argument("--shape", choices=SHAPES, default="hidden512")
     parser.add_argument(
         "--peer", action="append", choices=[name for name in CONTESTANTS if name != "mindspeed"]
@@ -163,7 +171,7 @@ def main(argv: list[str]) -> int:
         f"{'peer':<14}{'tokens':<10}{'ours tok/s':>11}{'peer tok/s':>11}{'ratio':>8}  "
         f"{'spread':<13}{'ours MiB':>9}{'peer MiB':>9}{'GEMM':>7}"
     )
-    for batch, sequence in SIZES:
+    for batch, sequence in arguments.size or SIZES:
         for peer in peers:
             row = run_pair(peer, shape, batch, sequence, arguments.rounds, arguments.threads)
             rows.append(row)
