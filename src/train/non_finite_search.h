@@ -11,9 +11,9 @@
 namespace mindspeed::train {
 
 /// Replays forward (and, when all outputs are finite, backward) of the micro batches. Returns
-/// "<path> (parameter)", "<path> (forward), micro batch <i>" or "<path> (backward), micro batch <i>";
-/// an empty string when everything is finite. `loss_scale` multiplies the loss as the step did.
-/// Leaves the parameters' gradients as they were.
+/// "<path> (parameter)", "<path> (forward), micro batch <i>" or "<path> (backward), micro batch
+/// <i>"; an empty string when everything is finite. `loss_scale` multiplies the loss as the step
+/// did. Leaves the parameters' gradients as they were.
 std::string find_non_finite(
     models::CausalLM& model,
     const std::vector<models::MicroBatch>& micro_batches,
