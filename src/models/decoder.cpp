@@ -23,15 +23,6 @@ std::pair<int64_t, int64_t> stage_layers(int64_t num_layers, parallel::MeshAxis 
   return {first, first + each + (pipeline.rank < rest ? 1 : 0)};
 }
 
-std::vector<at::Tensor> to_tensors(ResidualStream stream) {
-  if (!stream.delta.defined()) return {stream.sum};
-  return {stream.sum, stream.delta};
-}
-
-ResidualStream to_stream(const std::vector<at::Tensor>& tensors) {
-  return {tensors[0], tensors.size() > 1 ? tensors[1] : at::Tensor()};
-}
-
 }  // namespace
 
 Decoder::Decoder(BuildContext& context, std::string path, const ModelSpec& spec)

@@ -103,6 +103,7 @@ StepEngine::StepEngine(
       scaler_(settings_.compute_dtype == at::kHalf) {
   model_->set_compute_dtype(settings_.compute_dtype);
   model_->set_unit_boundary(data_parallel_->boundary());
+  if (!settings_.recomputation.empty()) set_recomputation(settings_.recomputation);
   if (settings_.optimizer) optimizer_.emplace(data_parallel_->parameters(), *settings_.optimizer);
 }
 
@@ -184,6 +185,17 @@ void StepEngine::optimizer_step(double learning_rate) {
   TORCH_CHECK_VALUE(
       optimizer_.has_value(), "this step engine was made without an optimizer of its own");
   if (last_step_finite_) optimizer_->step(learning_rate, update_scale_);
+}
+
+void StepEngine::set_recomputation(const std::vector<models::Recomputation>& by_layer) {
+  const auto& layers = model_->decoder().layers();
+  TORCH_CHECK_VALUE(
+      by_layer.size() == layers.size(),
+      "recompute must have one entry a layer (",
+      layers.size(),
+      "), got ",
+      by_layer.size());
+  for (size_t i = 0; i < layers.size(); ++i) layers[i]->set_recomputation(by_layer[i]);
 }
 
 void StepEngine::zero_gradients() {

@@ -31,9 +31,11 @@ struct StepSettings {
   double z_loss = 0.0;
   int64_t bucket_bytes = 25 << 20;
   bool fully_sharded = false;
+  std::vector<models::Recomputation> recomputation;  // one a layer; empty: none
   std::optional<OptimizerSettings> optimizer;  // none: the caller updates the parameters
 
-  /// Parses the JSON form (keys: precision, clip_norm, z_loss, bucket_bytes, fsdp, optimizer
+  /// Parses the JSON form (keys: precision, clip_norm, z_loss, bucket_bytes, fsdp,
+  /// recompute [a name a layer], optimizer
   /// {betas, eps, weight_decay}). Throws std::invalid_argument for unknown keys and values.
   MINDSPEED_API static StepSettings from_json(const std::string& json);
 };
@@ -73,6 +75,10 @@ class MINDSPEED_API StepEngine {
   void optimizer_step(double learning_rate);
 
   void zero_gradients();
+
+  /// What each layer computes again in backward from now on, one entry a layer. Throws
+  /// std::invalid_argument for another number of entries.
+  void set_recomputation(const std::vector<models::Recomputation>& by_layer);
 
   /// exp_avg.<name> and exp_avg_sq.<name>, shaped as parameters().
   std::map<std::string, at::Tensor> optimizer_state() const;

@@ -15,7 +15,7 @@ ALLOWED = {
     "ops": {"simd"},
     "memory": set(),
     "parallel": {"ops", "memory"},
-    "models": {"ops", "parallel"},
+    "models": {"ops", "memory", "parallel"},
     "train": {"ops", "memory", "parallel", "models"},
     "data": set(),
     "bindings": {"ops", "simd", "memory", "parallel", "models", "train", "data"},

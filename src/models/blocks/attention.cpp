@@ -7,6 +7,7 @@
 #include <ATen/ops/cat.h>
 
 #include "models/activation_observer.h"
+#include "models/blocks/norm_linears.h"
 #include "ops/flash_attention/flash_attention.h"
 #include "ops/rotary_embedding/rotary_embedding.h"
 
@@ -48,25 +49,29 @@ Attention::Attention(BuildContext& context, std::string path, const ModelSpec& s
   output_ = linear("o_proj", query_size, spec.hidden_size, LinearSplit::kInputs);
 }
 
-at::Tensor Attention::forward(const at::Tensor& x_TN, const ForwardContext& context) {
-  auto heads = [&](const at::Tensor& projected) {
-    return context.cu_seqlens ? projected.view({x_TN.size(0), -1, head_size_})
-                              : projected.view({context.batch, context.sequence, -1, head_size_});
+at::Tensor Attention::forward(
+    const Norm& norm, ResidualStream& stream, const ForwardContext& context) {
+  const std::vector<at::Tensor> projected =
+      norm_linears(norm, {query_.get(), key_.get(), value_.get()}, stream);
+  const int64_t tokens = stream.sum.size(0);
+  auto heads = [&](const at::Tensor& x) {
+    return context.cu_seqlens ? x.view({tokens, -1, head_size_})
+                              : x.view({context.batch, context.sequence, -1, head_size_});
   };
   const RotaryTables& tables = context.rotary;
   auto rotate = [&](const at::Tensor& x) {
     return ops::rotary_embedding(x, tables.cos, tables.sin, context.positions, false);
   };
-  at::Tensor query = rotate(heads(query_->forward(x_TN)));
-  at::Tensor key = rotate(heads(key_->forward(x_TN)));
-  at::Tensor value = heads(value_->forward(x_TN));
+  at::Tensor query = rotate(heads(projected[0]));
+  at::Tensor key = rotate(heads(projected[1]));
+  at::Tensor value = heads(projected[2]);
   if (context.cache != nullptr) {
     std::tie(key, value) = extend_cache(*context.cache, layer_, key, value);
   }
   auto attended = std::get<0>(ops::flash_attention(
       query, key, value, context.cu_seqlens, context.cu_seqlens, /*causal=*/true));
   observe_activation(child("flash_attention"), attended);
-  return output_->forward(attended.reshape({x_TN.size(0), -1}));
+  return output_->forward(attended.reshape({tokens, -1}));
 }
 
 }  // namespace mindspeed::models

@@ -6,6 +6,7 @@
 #include "models/blocks/block.h"
 #include "models/blocks/forward_context.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/norm.h"
 #include "models/model_spec.h"
 
 namespace mindspeed::models {
@@ -14,8 +15,8 @@ class Attention : public Block {
  public:
   Attention(BuildContext& context, std::string path, const ModelSpec& spec, int64_t layer);
 
-  /// x_TN [B*S, hidden] -> [B*S, hidden].
-  at::Tensor forward(const at::Tensor& x_TN, const ForwardContext& context);
+  /// The block's output [B*S, hidden] for the norm of `stream`, whose pending delta is folded in.
+  at::Tensor forward(const Norm& norm, ResidualStream& stream, const ForwardContext& context);
 
  private:
   int64_t layer_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/decoder_layer.h"
 
+#include "memory/recompute.h"
+
 namespace mindspeed::models {
 
 DecoderLayer::DecoderLayer(
@@ -19,10 +21,28 @@ DecoderLayer::DecoderLayer(
 }
 
 ResidualStream DecoderLayer::forward(ResidualStream stream, const ForwardContext& context) {
-  at::Tensor normed = attention_norm_->forward(stream);
-  stream.delta = attention_->forward(normed, context);
-  normed = mlp_norm_->forward(stream);
-  stream.delta = mlp_->forward(normed);
+  if (recomputation_ != Recomputation::kFull) return run(std::move(stream), context);
+  // One tensor to keep instead of two. The context is copied: backward comes after its end.
+  if (stream.delta.defined()) stream = {stream.sum + stream.delta, at::Tensor()};
+  return to_stream(memory::recompute(
+      [this, context](const std::vector<at::Tensor>& inputs) {
+        return to_tensors(run(to_stream(inputs), context));
+      },
+      to_tensors(stream)));
+}
+
+ResidualStream DecoderLayer::run(ResidualStream stream, const ForwardContext& context) {
+  stream.delta = attention_->forward(*attention_norm_, stream, context);
+  if (recomputation_ != Recomputation::kSelective) return run_mlp(std::move(stream));
+  return to_stream(memory::recompute(
+      [this](const std::vector<at::Tensor>& inputs) {
+        return to_tensors(run_mlp(to_stream(inputs)));
+      },
+      to_tensors(stream)));
+}
+
+ResidualStream DecoderLayer::run_mlp(ResidualStream stream) {
+  stream.delta = mlp_->forward(*mlp_norm_, stream);
   return stream;
 }
 

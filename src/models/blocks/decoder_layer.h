@@ -6,6 +6,7 @@
 #include "models/blocks/attention.h"
 #include "models/blocks/mlp.h"
 #include "models/blocks/norm.h"
+#include "models/recomputation.h"
 
 namespace mindspeed::models {
 
@@ -15,11 +16,18 @@ class DecoderLayer : public Block {
 
   ResidualStream forward(ResidualStream stream, const ForwardContext& context);
 
+  void set_recomputation(Recomputation recomputation) { recomputation_ = recomputation; }
+  Recomputation recomputation() const { return recomputation_; }
+
  private:
+  ResidualStream run(ResidualStream stream, const ForwardContext& context);
+  ResidualStream run_mlp(ResidualStream stream);
+
   std::shared_ptr<Norm> attention_norm_;
   std::shared_ptr<Attention> attention_;
   std::shared_ptr<Norm> mlp_norm_;
   std::shared_ptr<Mlp> mlp_;
+  Recomputation recomputation_ = Recomputation::kNone;
 };
 
 }  // namespace mindspeed::models

@@ -25,6 +25,8 @@ class Linear : public Block {
   at::Tensor forward(const at::Tensor& x);
 
   const at::Tensor& weight() const { return weight_; }
+  /// Undefined without a bias.
+  const at::Tensor& bias() const { return bias_; }
 
  private:
   at::Tensor weight_;

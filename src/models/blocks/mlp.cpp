@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/mlp.h"
 
-#include "models/activation_observer.h"
-#include "ops/swiglu/swiglu.h"
+#include "models/blocks/norm_linears.h"
+#include "models/blocks/swiglu_linear.h"
 
 namespace mindspeed::models {
 
@@ -19,10 +19,9 @@ Mlp::Mlp(BuildContext& context, std::string path, const ModelSpec& spec) : Block
   down_ = linear("down_proj", intermediate, hidden, LinearSplit::kInputs);
 }
 
-at::Tensor Mlp::forward(const at::Tensor& x_TN) {
-  at::Tensor activated = ops::swiglu(gate_->forward(x_TN), up_->forward(x_TN));
-  observe_activation(child("swiglu"), activated);
-  return down_->forward(activated);
+at::Tensor Mlp::forward(const Norm& norm, ResidualStream& stream) {
+  const std::vector<at::Tensor> gate_and_up = norm_linears(norm, {gate_.get(), up_.get()}, stream);
+  return swiglu_linear(gate_and_up[0], gate_and_up[1], *down_, child("swiglu"));
 }
 
 }  // namespace mindspeed::models

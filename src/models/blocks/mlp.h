@@ -4,6 +4,7 @@
 
 #include "models/blocks/block.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/norm.h"
 #include "models/model_spec.h"
 
 namespace mindspeed::models {
@@ -12,8 +13,8 @@ class Mlp : public Block {
  public:
   Mlp(BuildContext& context, std::string path, const ModelSpec& spec);
 
-  /// x_TN [T, hidden] -> [T, hidden].
-  at::Tensor forward(const at::Tensor& x_TN);
+  /// The block's output [T, hidden] for the norm of `stream`, whose pending delta is folded in.
+  at::Tensor forward(const Norm& norm, ResidualStream& stream);
 
  private:
   std::shared_ptr<Linear> gate_;

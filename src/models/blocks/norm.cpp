@@ -7,6 +7,15 @@
 
 namespace mindspeed::models {
 
+std::vector<at::Tensor> to_tensors(const ResidualStream& stream) {
+  if (!stream.delta.defined()) return {stream.sum};
+  return {stream.sum, stream.delta};
+}
+
+ResidualStream to_stream(const std::vector<at::Tensor>& tensors) {
+  return {tensors[0], tensors.size() > 1 ? tensors[1] : at::Tensor()};
+}
+
 Norm::Norm(BuildContext& context, std::string path, const NormSpec& spec, int64_t size)
     : Block(std::move(path)),
       eps_(spec.eps),

@@ -16,12 +16,19 @@ struct ResidualStream {
   at::Tensor delta;
 };
 
+/// The stream as the one or two tensors that cross a boundary, and back.
+std::vector<at::Tensor> to_tensors(const ResidualStream& stream);
+ResidualStream to_stream(const std::vector<at::Tensor>& tensors);
+
 class Norm : public Block {
  public:
   Norm(BuildContext& context, std::string path, const NormSpec& spec, int64_t size);
 
   /// Folds the pending delta into the stream and returns the normalised value, [..., size].
   at::Tensor forward(ResidualStream& stream);
+
+  const at::Tensor& weight() const { return weight_; }
+  double eps() const { return eps_; }
 
  private:
   double eps_;
