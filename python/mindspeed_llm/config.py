@@ -217,6 +217,19 @@ class ParallelConfig(Section):
     """gradients are reduced in buckets of this size while backward goes on"""
 
 
+class MemoryConfig(Section):
+    """What is kept for backward, and how much memory a process may take."""
+
+    recompute: Literal["none", "selective", "full"] = "none"
+    """computed again in backward: `none` (norms and SwiGLU only), `selective` (the MLP too), `full` (layers)"""
+    recompute_every: Count = 1
+    """only every so many layers recompute, from the first on"""
+    budget_gb: Positive | None = None
+    """memory a process may take (10^9 bytes): picks the recomputation of least time under it; CPU only"""
+    pool_limit_gb: Positive | None = None
+    """most memory that the buffer pool hands out (10^9 bytes); beyond it the run stops with a clear error"""
+
+
 class DataSource(Section):
     """One tokenised corpus of a mixture."""
 
@@ -293,10 +306,11 @@ class TrainingConfig(Section):
 
 
 class TrainingArguments(Section):
-    """The whole configuration: ``.model``, ``.parallel``, ``.data``, ``.training``."""
+    """The whole configuration: ``.model``, ``.parallel``, ``.memory``, ``.data``, ``.training``."""
 
     model: ModelConfig = Field(default_factory=lambda: ModelConfig.model_validate({}))
     parallel: ParallelConfig = Field(default_factory=ParallelConfig)
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
     data: DataConfig = Field(default_factory=DataConfig)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
 

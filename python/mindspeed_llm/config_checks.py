@@ -66,6 +66,24 @@ def _problems(args: "TrainingArguments") -> Iterator[Problem]:
             f"parallel.pipeline_parallel ({parallel.pipeline_parallel}) must be at most"
             f" model.num_layers ({model.num_layers}); use {model.num_layers}",
         )
+    memory = args.memory
+    if memory.budget_gb is not None and (memory.recompute != "none" or memory.recompute_every > 1):
+        yield Problem(
+            "memory.budget_gb",
+            "memory.budget_gb picks the recomputation by itself; leave memory.recompute and"
+            " memory.recompute_every out, or memory.budget_gb",
+        )
+    if memory.budget_gb is not None and parallel.fsdp:
+        yield Problem(
+            "memory.budget_gb",
+            "memory.budget_gb is not supported with parallel.fsdp; set memory.recompute instead",
+        )
+    if memory.recompute_every > 1 and memory.recompute == "none":
+        yield Problem(
+            "memory.recompute_every",
+            f"memory.recompute_every ({memory.recompute_every}) needs memory.recompute: selective"
+            " or full",
+        )
     micro = training.micro_batch_size
     if micro is not None and training.batch_size % micro != 0:
         yield Problem(

@@ -5,7 +5,6 @@ Preprocess, vocabulary, a run in one process, a run in two processes that goes o
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -104,8 +103,8 @@ def mindspeed(*arguments: object) -> None:
 
 def torchrun(processes: int) -> list[str]:
     """The launcher for this machine alone."""
-    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={processes}"]
-    return [*command, "--master_addr=127.0.0.1", f"--master_port={free_port()}"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return [*launcher, f"--nproc_per_node={processes}"]
 
 
 def launch(command: list[str]) -> None:
@@ -124,13 +123,6 @@ def launch(command: list[str]) -> None:
     code = subprocess.run(command, env=environment).returncode
     if code != 0:
         raise TrainingError(f"`{shown}` ended with exit code {code}; see above")
-
-
-def free_port() -> int:
-    """A TCP port that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

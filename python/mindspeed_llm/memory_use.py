@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mindspeed_core import _C
+from mindspeed_llm.recompute import layer_choices
+
 if TYPE_CHECKING:
     from mindspeed_llm.config import TrainingArguments
 
@@ -15,6 +18,16 @@ def peak_memory_bytes(device: torch.device) -> int:
     if device.type == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return int(torch.get_device_module(device).max_memory_allocated(device))
+
+
+def pool_use() -> dict[str, int]:
+    """The buffer pool in the step that ends now: most bytes in use at once, and bytes it holds."""
+    statistics = _C.pool_statistics()
+    _C.pool_reset_peak()
+    return {
+        "pool_peak_bytes": statistics["peak_in_use_bytes"],
+        "pool_reserved_bytes": statistics["reserved_bytes"],
+    }
 
 
 def resident_bytes() -> int:
@@ -43,8 +56,13 @@ def expected_bytes(
     hidden, attention = spec["hidden_size"], spec["attention"]
     query = attention["num_heads"] * attention["head_size"]
     key_value = attention["num_key_value_heads"] * attention["head_size"]
-    # A layer keeps two norms' inputs and outputs, q, k, v, the attention's output, gate, up and their product.
-    per_token = 4 * hidden + 2 * query + 2 * key_value + 3 * spec["mlp"]["intermediate_size"]
-    tokens = micro_batch * args.training.seq_len
-    activations = tokens * spec["num_layers"] * per_token * bytes_per_value
+    # A layer keeps two norms' inputs, q, k, v, the attention's output, gate and up; see models/recomputation.h.
+    attention_part = 2 * hidden + 2 * query + 2 * key_value
+    kept = {
+        "none": attention_part + 2 * spec["mlp"]["intermediate_size"],
+        "selective": attention_part + hidden,
+        "full": hidden,
+    }
+    per_token = sum(kept[choice] for choice in layer_choices(args, spec["num_layers"]))
+    activations = micro_batch * args.training.seq_len * per_token * bytes_per_value
     return process_bytes + 16 * num_parameters // shards + activations

@@ -33,6 +33,7 @@ class Plan:
     expected_bytes: int
     data: str
     optimizer: str
+    recompute: str
     start: str
 
     def lines(self) -> list[str]:
@@ -65,6 +66,7 @@ class Plan:
             ("kernels", "; ".join(self.kernels)),
             ("pool", self.pool),
             ("peak", self.peak.source),
+            ("recompute", self.recompute),
             ("memory", f"about {gigabytes(self.expected_bytes)} expected per process"),
             ("optimizer", self.optimizer),
             ("", f"weight decay {training.weight_decay:g}, clip {training.clip_norm:g}, z-loss"

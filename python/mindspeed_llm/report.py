@@ -26,19 +26,24 @@ SECONDS_NAMES = {
     "other_s": "everything else",
 }
 
+MEMORY_NAMES = {
+    "peak_memory_bytes": "process, peak so far",
+    "pool_reserved_bytes": "pool, held",
+    "pool_peak_bytes": "pool, most in use in the step",
+}
+
 
 def write_report(metrics: Path, plan: list[str], target: Path) -> None:
     """Write the report of a metrics.jsonl to ``target``; nothing when it holds no step."""
     lines = read_metrics(metrics)
     if not lines:
         return
-    steps = [line["step"] for line in lines]
     curves = [
-        _curve("loss", steps, lines, "loss", "mean loss a token (nats)"),
-        _curve("throughput", steps, lines, "tokens_per_s", "tokens/s"),
-        _curve("memory", steps, lines, "peak_memory_bytes", "peak GiB", 2**-30),
-        _curve("gradient norm", steps, lines, "grad_norm", "global norm"),
-        _curve("learning rate", steps, lines, "lr", "learning rate"),
+        _curves("loss", lines, "mean loss a token (nats)", {"loss": ""}),
+        _curves("throughput", lines, "tokens/s", {"tokens_per_s": ""}),
+        _curves("memory", lines, "GiB", MEMORY_NAMES, 2**-30),
+        _curves("gradient norm", lines, "global norm", {"grad_norm": ""}),
+        _curves("learning rate", lines, "learning rate", {"lr": ""}),
     ]
     page = _template().render(
         title=f"{metrics.parent.name}: {len(lines)} steps",
@@ -78,18 +83,22 @@ def _summary(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-def _curve(
+def _curves(
     title: str,
-    steps: list[int],
     lines: list[dict[str, Any]],
-    key: str,
     label: str,
+    names: dict[str, str],
     scale: float = 1,
 ) -> tuple[str, str]:
-    """(title, PNG as a data URL)."""
-    values = [float("nan") if line[key] is None else line[key] * scale for line in lines]
+    """(title, PNG as a data URL): the keys of ``names`` over steps, with a legend if there are several."""
     figure, axes = pyplot.subplots(figsize=(6.4, 3.2), dpi=100)
-    axes.plot(steps, values, linewidth=1.2)
+    steps = [line["step"] for line in lines]
+    for key, name in names.items():
+        values = [line.get(key) for line in lines]
+        known = [float("nan") if value is None else value * scale for value in values]
+        axes.plot(steps, known, linewidth=1.2, label=name)
+    if len(names) > 1:
+        axes.legend()
     axes.set_xlabel("step")
     axes.set_ylabel(label)
     axes.grid(alpha=0.3)

@@ -19,12 +19,12 @@ from mindspeed_llm.batches import Batches, MicroBatch
 from mindspeed_llm.config import TrainingArguments
 from mindspeed_llm.config_checks import Problem, micro_batch_size
 from mindspeed_llm.config_file import write_config_file
-from mindspeed_llm.errors import ConfigError, NonFiniteError, UserError
+from mindspeed_llm.errors import ConfigError, NonFiniteError, TrainingError, UserError
 from mindspeed_llm.flops import causal_pairs, training_flops
 from mindspeed_llm.interruption import Interruption
 from mindspeed_llm.kernels import fused_kernels
 from mindspeed_llm.loss_guard import LossGuard
-from mindspeed_llm.memory_use import expected_bytes, peak_memory_bytes, resident_bytes
+from mindspeed_llm.memory_use import expected_bytes, peak_memory_bytes, pool_use, resident_bytes
 from mindspeed_llm.metrics import MetricsLog
 from mindspeed_llm.models.causal_lm import CausalLM
 from mindspeed_llm.optimizers import FusedAdamW, TorchOptimizer, Updater
@@ -33,6 +33,7 @@ from mindspeed_llm.peak_rate import PeakRate, peak_rate
 from mindspeed_llm.plan import Plan
 from mindspeed_llm.precision import Precision, choose_precision
 from mindspeed_llm.progress import Progress
+from mindspeed_llm.recompute import describe, fit_to_budget, layer_choices
 from mindspeed_llm.run_checkpoint import RunCheckpoint
 from mindspeed_llm.samples import open_samples
 from mindspeed_llm.schedules import Schedule
@@ -96,6 +97,9 @@ class Trainer:
                 run = _Run(self, world, supervision, interruption, stack)
                 run.loop()
                 run.finish()
+            except torch.OutOfMemoryError as error:
+                text = str(error).splitlines()[0]
+                raise supervision.failed(TrainingError(text)) from None
             except Exception as error:
                 if isinstance(error, UserError) and error.on_every_rank:
                     raise
@@ -125,6 +129,7 @@ class _Run:
         libraries = resident_bytes() - _bytes_of(self.model, self.device)
         if self.device.type == "cpu":
             _C.pool_enable()
+            _C.pool_set_limit(int((args.memory.pool_limit_gb or 0) * 1e9))
         micro = micro_batch_size(args, world.size)
         if isinstance(micro, Problem):
             raise args.error(micro)
@@ -147,6 +152,7 @@ class _Run:
         self.step, self.samples, start, notes = self._begin()
         self.saved_step = self.step
         self.peak = peak_rate(self.device, self.precision)
+        self.recompute = self._choose_recomputation(micro)
         self.batches = Batches(samples, world, args.training.batch_size, micro)
         stack.callback(self.batches.close)
         if self.step < args.training.max_steps:
@@ -199,6 +205,22 @@ class _Run:
         ]:
             if path.exists():
                 self.progress.say(f"  {label:<12}{path}")
+
+    def _choose_recomputation(self, micro: int) -> str:
+        """Install ``memory.*``'s choice in the engine; a phrase for the plan."""
+        if self.args.memory.budget_gb is None:
+            return describe(layer_choices(self.args, self.args.model.num_layers))
+        if self.device.type != "cpu":
+            raise self.args.error(
+                Problem(
+                    "memory.budget_gb",
+                    f"memory.budget_gb works on a CPU only, not on {self.device.type}; set"
+                    " memory.recompute instead",
+                )
+            )
+        self.supervision.at(self.step, "choosing what to recompute")
+        accumulation = self.args.training.batch_size // self.world.size // micro
+        return fit_to_budget(self.args, self.engine, micro, accumulation)
 
     def _begin(self) -> tuple[int, int, str, list[str]]:
         """Step and samples to go on from, a phrase for the plan, and notes for the user."""
@@ -278,6 +300,7 @@ class _Run:
         peak = self.peak.flops
         line["mfu"] = flops / step_s / (peak * self.world.size) if peak else None
         line["peak_memory_bytes"] = peak_memory_bytes(self.device)
+        line |= pool_use()
         if self.metrics is None:
             return
         self.metrics.write(line)
@@ -338,6 +361,7 @@ class _Run:
             expected,
             data,
             self.updater.describe(),
+            self.recompute,
             start,
         )
 
@@ -365,6 +389,7 @@ def _make_engine(trainer: Trainer, world: World, precision: Precision) -> Any:
         "z_loss": training.z_loss,
         "bucket_bytes": parallel.bucket_mib * 2**20,
         "fsdp": parallel.fsdp and world.size > 1,
+        "recompute": layer_choices(trainer.args, trainer.args.model.num_layers),
         "optimizer": optimizer if trainer.optimizer is None else None,
     }
     try:

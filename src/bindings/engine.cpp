@@ -130,6 +130,25 @@ void bind_causal_lm(py::module_& module) {
           Release());
 }
 
+// {"by_layer": [names], "peak_bytes", "fits", "layer": {name: {"kept_bytes", "seconds"}}}
+py::dict recompute_plan(const train::RecomputePlan& plan) {
+  py::list by_layer;
+  for (models::Recomputation kind : plan.by_layer) by_layer.append(models::recomputation_name(kind));
+  py::dict layer;
+  for (size_t kind = 0; kind < plan.costs.size(); ++kind) {
+    py::dict cost;
+    cost["kept_bytes"] = plan.costs[kind].kept_bytes;
+    cost["seconds"] = plan.costs[kind].seconds;
+    layer[models::recomputation_name(static_cast<models::Recomputation>(kind))] = cost;
+  }
+  py::dict result;
+  result["by_layer"] = by_layer;
+  result["peak_bytes"] = plan.peak_bytes;
+  result["fits"] = plan.fits;
+  result["layer"] = layer;
+  return result;
+}
+
 void bind_step_engine(py::module_& module) {
   py::class_<StepStats>(
       module, "StepStats", "What a training step did; times in seconds on this rank.")
@@ -168,6 +187,20 @@ void bind_step_engine(py::module_& module) {
           Release())
       .def("optimizer_step", &StepEngine::optimizer_step, py::arg("learning_rate"), Release())
       .def("zero_gradients", &StepEngine::zero_gradients)
+      .def(
+          "plan_recomputation",
+          [](StepEngine& engine,
+             const std::vector<MicroBatchTuple>& micro_batches,
+             int64_t budget_bytes) {
+            train::RecomputePlan plan;
+            {
+              py::gil_scoped_release release;
+              plan = engine.plan_recomputation(to_micro_batches(micro_batches), budget_bytes);
+            }
+            return recompute_plan(plan);
+          },
+          py::arg("micro_batches"),
+          py::arg("budget_bytes"))
       .def("optimizer_state", &StepEngine::optimizer_state)
       .def("load_optimizer_state", &StepEngine::load_optimizer_state, py::arg("state"))
       .def("state_json", &StepEngine::state_json)

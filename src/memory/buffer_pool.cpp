@@ -53,7 +53,8 @@ class Pool {
   char* take(size_t bytes) {
     const size_t size = round_up(bytes, kAlignment);
     std::lock_guard lock(mutex_);
-    TORCH_CHECK(
+    TORCH_CHECK_WITH(
+        OutOfMemoryError,
         limit_ == 0 || in_use_ + size <= limit_,
         "memory: the pool's limit is ",
         limit_,

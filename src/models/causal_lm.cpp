@@ -100,9 +100,7 @@ at::Tensor CausalLM::output_weight() const {
   return spec_.tie_word_embeddings ? decoder_->embedding_weight() : output_->weight();
 }
 
-at::Tensor CausalLM::hidden(const MicroBatch& batch, KeyValueCache* cache) {
-  check_batch(batch, mesh_);
-  if (boundary_) boundary_->begin();
+ForwardContext CausalLM::forward_context(const MicroBatch& batch, KeyValueCache* cache) {
   ForwardContext context;
   context.batch = batch.input_ids.size(0);
   context.sequence = batch.input_ids.size(1);
@@ -111,6 +109,13 @@ at::Tensor CausalLM::hidden(const MicroBatch& batch, KeyValueCache* cache) {
   context.cache = cache;
   const int64_t past = cache == nullptr ? 0 : cache->length();
   context.rotary = rotary_.tables(table_length(batch, past), batch.input_ids.device());
+  return context;
+}
+
+at::Tensor CausalLM::hidden(const MicroBatch& batch, KeyValueCache* cache) {
+  check_batch(batch, mesh_);
+  if (boundary_) boundary_->begin();
+  const ForwardContext context = forward_context(batch, cache);
   return decoder_->forward(batch.input_ids, context, compute_dtype_, boundary_.get());
 }
 

@@ -36,6 +36,9 @@ class MINDSPEED_API CausalLM : public Block {
   /// filled.
   CausalLM(const ModelSpec& spec, at::Device device, parallel::Mesh mesh, uint64_t seed);
 
+  /// How the batch's tokens form sequences and documents, with rotary tables long enough for them.
+  ForwardContext forward_context(const MicroBatch& batch, KeyValueCache* cache = nullptr);
+
   /// Hidden states after the final norm, [B*S, hidden] in the compute dtype.
   at::Tensor hidden(const MicroBatch& batch, KeyValueCache* cache = nullptr);
 

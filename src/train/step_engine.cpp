@@ -9,6 +9,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "memory/buffer_pool.h"
+#include "memory/resident.h"
 #include "ops/squared_norm/squared_norm.h"
 #include "train/non_finite_search.h"
 
@@ -37,6 +39,17 @@ at::Tensor sum_over_ranks(at::Tensor value, c10d::ProcessGroup* group) {
   return value;
 }
 
+// The largest of each value over the ranks of `group` (null: this rank alone).
+std::vector<double> largest_over_ranks(std::vector<double> values, c10d::ProcessGroup* group) {
+  if (group == nullptr || group->getSize() == 1) return values;
+  std::vector<at::Tensor> tensors{at::tensor(values, at::kDouble)};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  group->allreduce(tensors, options)->wait();
+  const double* data = tensors[0].const_data_ptr<double>();
+  return {data, data + values.size()};
+}
+
 // Throws unless all ranks hold the same parameters: training would silently average different
 // models.
 void check_equal_parameters(const parallel::NamedTensors& parameters, c10d::ProcessGroup* group) {
@@ -44,12 +57,9 @@ void check_equal_parameters(const parallel::NamedTensors& parameters, c10d::Proc
   std::vector<at::Tensor> tensors;
   for (const auto& [name, tensor] : parameters) tensors.push_back(tensor.detach());
   const double norm = ops::squared_norm(tensors).item<double>();
-  std::vector<at::Tensor> extremes{at::tensor({norm, -norm}, at::kDouble)};
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::MAX;
-  group->allreduce(extremes, options)->wait();
-  const double largest = extremes[0][0].item<double>();
-  const double smallest = -extremes[0][1].item<double>();
+  const std::vector<double> extremes = largest_over_ranks({norm, -norm}, group);
+  const double largest = extremes[0];
+  const double smallest = -extremes[1];
   TORCH_CHECK_VALUE(
       largest == smallest,
       "model: all data parallel ranks must start from the same parameters, got squared norms from ",
@@ -196,6 +206,38 @@ void StepEngine::set_recomputation(const std::vector<models::Recomputation>& by_
       "), got ",
       by_layer.size());
   for (size_t i = 0; i < layers.size(); ++i) layers[i]->set_recomputation(by_layer[i]);
+}
+
+RecomputePlan StepEngine::plan_recomputation(
+    const std::vector<models::MicroBatch>& micro_batches, int64_t budget_bytes) {
+  TORCH_CHECK_VALUE(!settings_.fully_sharded, "recomputation is not planned for sharded parameters");
+  TORCH_CHECK_VALUE(
+      memory::BufferPool::statistics().enabled,
+      "recomputation is planned from the buffer pool's counters, which is not on");
+  const LossScaler usual_scaler = scaler_;
+  const auto num_layers = static_cast<int64_t>(model_->decoder().layers().size());
+  auto measured_peak = [&](const std::vector<models::Recomputation>& by_layer) {
+    set_recomputation(by_layer);
+    memory::BufferPool::trim();
+    memory::reset_peak_resident();
+    forward_backward(micro_batches);
+    const auto peak = static_cast<double>(memory::peak_resident_bytes());
+    return static_cast<int64_t>(largest_over_ranks({peak}, group_.get())[0]);
+  };
+  const std::vector<models::Recomputation> all_full(num_layers, models::Recomputation::kFull);
+  measured_peak(all_full);  // gradients and buckets come into being
+  LayerCosts costs = measure_layer_costs(*model_, micro_batches.front());
+  for (LayerCost& cost : costs) {
+    const auto largest = largest_over_ranks(
+        {static_cast<double>(cost.kept_bytes), cost.seconds}, group_.get());
+    cost = {static_cast<int64_t>(largest[0]), largest[1]};
+  }
+  const RecomputePlan plan = fit_recomputation(costs, num_layers, budget_bytes, measured_peak);
+  set_recomputation(plan.by_layer);
+  memory::BufferPool::trim();
+  zero_gradients();
+  scaler_ = usual_scaler;
+  return plan;
 }
 
 void StepEngine::zero_gradients() {

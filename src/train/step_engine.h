@@ -22,6 +22,7 @@
 #include "parallel/data_parallel.h"
 #include "train/adamw.h"
 #include "train/loss_scaler.h"
+#include "train/recompute_planner.h"
 
 namespace mindspeed::train {
 
@@ -79,6 +80,14 @@ class MINDSPEED_API StepEngine {
   /// What each layer computes again in backward from now on, one entry a layer. Throws
   /// std::invalid_argument for another number of entries.
   void set_recomputation(const std::vector<models::Recomputation>& by_layer);
+
+  /// Chooses and installs the recomputation of least time with which a step on batches like these
+  /// stays under `budget_bytes` of this process's memory (the largest of all ranks), by measuring
+  /// layers and trial steps; leaves parameters, optimizer and loss scale as they were and gradients
+  /// zero. Collective. Needs the buffer pool and /proc, and parameters that are not sharded
+  /// (ValueError).
+  RecomputePlan plan_recomputation(
+      const std::vector<models::MicroBatch>& micro_batches, int64_t budget_bytes);
 
   /// exp_avg.<name> and exp_avg_sq.<name>, shaped as parameters().
   std::map<std::string, at::Tensor> optimizer_state() const;

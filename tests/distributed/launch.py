@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,19 +9,12 @@ from pathlib import Path
 TIME_LIMIT_S = 120
 
 
-def free_port() -> int:
-    """A TCP port that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def start(
     processes: int, script: Path | str, *arguments: str, cwd: Path | None = None
 ) -> subprocess.Popen[str]:
     """Start ``torchrun`` with ``processes`` ranks in a session of its own."""
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={processes}"]
-    command += ["--master_addr=127.0.0.1", f"--master_port={free_port()}", str(script), *arguments]
+    command += ["--standalone", str(script), *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command,

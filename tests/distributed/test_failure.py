@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launch import finish, free_port, kill, start
+from launch import finish, kill, start
 from run_folder import losses
 
 JOB = Path(__file__).parent / "jobs" / "failing_training.py"
@@ -24,6 +24,13 @@ def wait_for(condition: Callable[[], bool], limit_s: float = 90) -> None:
     while not condition():
         assert time.monotonic() < end, "the job did not come so far"
         time.sleep(0.02)
+
+
+def free_port() -> int:
+    """A TCP port that is free at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def start_by_hand(config: Path, mode: str, folder: Path) -> list[subprocess.Popen[str]]:

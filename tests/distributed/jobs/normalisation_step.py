@@ -1,6 +1,6 @@
 """A rank of test_normalisation: one forward and backward over this rank's rows of the fixed batch.
 
-Arguments: output file, accumulation (micro batches a rank), fsdp (0 or 1).
+Arguments: output file, accumulation (micro batches a rank), fsdp (0 or 1), recompute (none, selective, full).
 """
 
 import json
@@ -32,12 +32,13 @@ def make_batch() -> tuple[torch.Tensor, torch.Tensor]:
     return input_ids, labels
 
 
-def main(output: str, accumulation: int, fsdp: bool) -> None:
+def main(output: str, accumulation: int, fsdp: bool, recompute: str) -> None:
     """Write loss, tokens, norm and (full) gradients from rank 0."""
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     model = _C.CausalLM(json.dumps(SPEC), seed=7)
     settings = {"clip_norm": 0.0, "bucket_bytes": 4096, "fsdp": fsdp}
+    settings["recompute"] = [recompute] * 2
     engine = _C.StepEngine(model, json.dumps(settings), dist.group.WORLD)
     input_ids, labels = (tensor.chunk(size)[rank] for tensor in make_batch())
     chunks = zip(input_ids.chunk(accumulation), labels.chunk(accumulation), strict=True)
@@ -63,4 +64,4 @@ def main(output: str, accumulation: int, fsdp: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1")
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1", sys.argv[4])
