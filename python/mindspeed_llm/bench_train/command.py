@@ -37,6 +37,7 @@ SHAPES: dict[str, dict[str, int]] = {
     },
 }
 SIZES = [(2, 1024), (1, 4096)]
+PROFILED = 20  # operators in the printed table
 
 
 class Worker:
@@ -73,19 +74,6 @@ class Worker:
         self.process.wait()
 
 
-def step_flops(shape: dict[str, int], batch: int, sequence: int) -> float:
-    """FLOPs of a step as computed: 6 a weight and token, and the causal half of attention (x3.5 / 2)."""
-    hidden = shape["hidden_size"]
-    head_size = hidden // shape["num_attention_heads"]
-    key_value = shape["num_key_value_heads"] * head_size
-    layer = 2 * hidden * hidden + 2 * hidden * key_value + 3 * hidden * shape["intermediate_size"]
-    weights = shape["num_layers"] * layer + hidden * shape["vocab_size"]
-    tokens = batch * sequence
-    # Forward has two products of S x S/2 x hidden, backward five (the scores are computed again).
-    attention = shape["num_layers"] * 7 * 2 * tokens * (sequence + 1) / 2 * hidden
-    return 6.0 * weights * tokens + attention
-
-
 def run_pair(
     peer: str, shape: dict[str, int], batch: int, sequence: int, rounds: int, threads: int
 ) -> dict[str, Any]:
@@ -96,15 +84,17 @@ def run_pair(
         workers = [Worker({**job, "contestant": name}) for name in ("mindspeed", peer)]
         for worker in workers:
             worker.ask({"steps": 2})  # warm-up: compilation, allocator, optimizer state
-        gemm = workers[0].ask(
-            {"gemm": [batch * sequence, shape["hidden_size"], shape["hidden_size"] * 3]}
-        )
         seconds: list[list[float]] = [[], []]
         for number in range(rounds):
             order = (0, 1) if number % 2 == 0 else (1, 0)
             for index in order:
                 seconds[index] += workers[index].ask({"steps": 1})["seconds"]
         memory = [worker.ask({"peak": True}) for worker in workers]
+        # After the peaks were read, for the products need memory too; between steps of ours, for a fair clock.
+        limits = []
+        for _ in range(rounds):
+            products_s = workers[0].ask({"products": True})["seconds"]
+            limits.append(products_s / workers[0].ask({"steps": 1})["seconds"][0])
     finally:
         for worker in workers:
             worker.close()
@@ -125,8 +115,8 @@ def run_pair(
         "peer_peak_bytes": memory[1]["peak_bytes"],
         "ours_baseline_bytes": memory[0]["baseline_bytes"],
         "peer_baseline_bytes": memory[1]["baseline_bytes"],
-        "gemm_flops": gemm["gemm_flops"],
-        "ours_share_of_gemm_rate": step_flops(shape, batch, sequence) / ours_s / gemm["gemm_flops"],
+        "limit_tokens_per_s": tokens / ours_s / statistics.median(limits),
+        "ours_share_of_limit": statistics.median(limits),
     }
 
 
@@ -163,13 +153,18 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--peer", action="append", choices=[name for name in CONTESTANTS if name != "mindspeed"]
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="our step's operators by time, instead of peers"
+    )
     arguments = parser.parse_args(argv)
+    if arguments.profile:
+        return _profile(arguments)
     peers = arguments.peer or [name for name in CONTESTANTS if name != "mindspeed"]
     shape = SHAPES[arguments.shape]
     rows = []
     print(
         f"{'peer':<14}{'tokens':<10}{'ours tok/s':>11}{'peer tok/s':>11}{'ratio':>8}  "
-        f"{'spread':<13}{'ours MiB':>9}{'peer MiB':>9}{'GEMM':>7}"
+        f"{'spread':<13}{'ours MiB':>9}{'peer MiB':>9}{'limit tok/s':>12}{'share':>7}"
     )
     for batch, sequence in arguments.size or SIZES:
         for peer in peers:
@@ -180,20 +175,50 @@ def main(argv: list[str]) -> int:
                 f"{row['peer_tokens_per_s']:>11.0f}{row['ratio_median']:>8.2f}  "
                 f"{row['ratio_min']:.2f}..{row['ratio_max']:<7.2f}"
                 f"{row['ours_peak_bytes'] / 2**20:>9.0f}{row['peer_peak_bytes'] / 2**20:>9.0f}"
-                f"{row['ours_share_of_gemm_rate']:>7.0%}",
+                f"{row['limit_tokens_per_s']:>12.0f}{row['ours_share_of_limit']:>7.0%}",
                 flush=True,
             )
+    _write(arguments, rows)
+    return 0
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    """A table of our step's operators for each size."""
+    shape = SHAPES[arguments.shape]
+    rows = []
+    for batch, sequence in arguments.size or SIZES:
+        job = {"shape": shape, "batch": batch, "sequence": sequence, "threads": arguments.threads}
+        worker = Worker({**job, "contestant": "mindspeed"})
+        try:
+            worker.ask({"steps": 2})
+            operators = worker.ask({"profile": True})["operators"]
+        finally:
+            worker.close()
+        total = sum(row["seconds"] for row in operators)
+        print(f"{batch}x{sequence}: {total:.2f} s")
+        print(f"  {'operator':<44}{'calls':>6}{'ms':>10}{'share':>8}")
+        for row in operators[:PROFILED]:
+            share = row["seconds"] / total
+            print(
+                f"  {row['operator']:<44}{row['calls']:>6}{row['seconds'] * 1e3:>10.1f}{share:>8.1%}"
+            )
+        rows.append({"batch": batch, "sequence": sequence, "operators": operators})
+    _write(arguments, rows)
+    return 0
+
+
+def _write(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """The rows with what they were measured on, as JSON."""
     result = {
-        "command": "mindspeed bench train",
+        "command": "mindspeed bench train" + (" --profile" if arguments.profile else ""),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": _commit(),
         "cpu": _cpu_name(),
         "threads": arguments.threads,
         "torch": torch.__version__,
-        "shape": shape,
+        "shape": SHAPES[arguments.shape],
         "rows": rows,
     }
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written: {arguments.json}")
-    return 0

@@ -1,7 +1,8 @@
 """One contestant in its own process: reads commands as JSON lines, answers as JSON lines.
 
 Commands: ``{"steps": n}`` trains n steps and answers their seconds and losses; ``{"peak": true}`` answers
-memory; end of input ends the process.
+memory; ``{"profile": true}`` a step's operators; ``{"products": true}`` the seconds that the step's matrix
+products take alone; end of input ends the process.
 """
 
 import json
@@ -13,7 +14,9 @@ from typing import Any
 
 import torch
 
-from mindspeed_llm.bench_train.contestants import CONTESTANTS
+from mindspeed_llm.bench_train.contestants import CONTESTANTS, Step
+from mindspeed_llm.bench_train.matrix_products import seconds as seconds_of_products
+from mindspeed_llm.bench_train.matrix_products import step_products
 
 
 def _status_bytes(field: str) -> int:
@@ -23,16 +26,15 @@ def _status_bytes(field: str) -> int:
     raise RuntimeError(f"/proc/self/status has no {field}")
 
 
-def gemm_rate(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:
-    """FLOP/s of float32 matrix products of this shape on this process's threads."""
-    left, right = torch.randn(rows, inner), torch.randn(inner, columns)
-    out = torch.empty(rows, columns)
-    torch.mm(left, right, out=out)
-    runs, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        torch.mm(left, right, out=out)
-        runs += 1
-    return 2 * rows * inner * columns * runs / (time.perf_counter() - start)
+def profile(step: Step, input_ids: torch.Tensor, labels: torch.Tensor) -> list[dict[str, Any]]:
+    """Operators of one step by their own time, largest first."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        step(input_ids, labels)
+    averages = sorted(profiler.key_averages(), key=lambda row: -row.self_cpu_time_total)
+    return [
+        {"operator": row.key, "calls": row.count, "seconds": row.self_cpu_time_total / 1e6}
+        for row in averages
+    ]
 
 
 def serve(job: dict[str, Any]) -> None:
@@ -44,6 +46,7 @@ def serve(job: dict[str, Any]) -> None:
     os.dup2(2, 1)
     baseline = _status_bytes("VmRSS")
     shape = job["shape"]
+    products = step_products(shape, job["batch"], job["sequence"])
     step = CONTESTANTS[job["contestant"]](shape)
     tokens = torch.randint(0, shape["vocab_size"], (job["batch"], job["sequence"] + 1))
     input_ids, labels = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -56,8 +59,10 @@ def serve(job: dict[str, Any]) -> None:
                 losses.append(step(input_ids, labels))
                 seconds.append(time.perf_counter() - start)
             answer: dict[str, Any] = {"seconds": seconds, "losses": losses}
-        elif "gemm" in command:
-            answer = {"gemm_flops": gemm_rate(*command["gemm"])}
+        elif "profile" in command:
+            answer = {"operators": profile(step, input_ids, labels)}
+        elif "products" in command:
+            answer = {"seconds": seconds_of_products(products)}
         else:
             answer = {"peak_bytes": _status_bytes("VmHWM"), "baseline_bytes": baseline}
         answers.write(json.dumps(answer) + "\n")
