@@ -97,13 +97,17 @@ std::vector<AttentionSequence> kernel_sequences(
   return sequences;
 }
 
-// Runs body(0 .. count) on torch's threads, each taking the next index.
+// Runs body(0 .. count, workspace) on torch's threads, each taking the next index.
 template <class Body>
 void for_each_task(int64_t count, const Body& body) {
   std::atomic<int64_t> next{0};
   const int64_t workers = std::min<int64_t>(at::get_num_threads(), count);
   at::parallel_for(0, workers, 1, [&](int64_t, int64_t) {
-    for (int64_t index = next++; index < count; index = next++) body(index);
+    Workspace workspace;
+    for (int64_t index = next++; index < count; index = next++) {
+      workspace.start_task();
+      body(index, workspace);
+    }
   });
 }
 
@@ -120,9 +124,15 @@ struct PackedHeads {
         offsets.push_back(offsets.back() + (size + 15) / 16 * 16);
     }
     data = hwy::AllocateAligned<float>(std::max<size_t>(offsets.back(), 1));
-    for_each_task(static_cast<int64_t>(sequences.size()) * heads, [&](int64_t index) {
-      attention_pack(args, sequences[index / heads], index % heads, data.get() + offsets[index]);
-    });
+    for_each_task(
+        static_cast<int64_t>(sequences.size()) * heads, [&](int64_t index, Workspace& workspace) {
+          attention_pack(
+              args,
+              sequences[index / heads],
+              index % heads,
+              data.get() + offsets[index],
+              workspace);
+        });
   }
 };
 
@@ -143,11 +153,16 @@ void run_forward(const AttentionForward& args, const std::vector<AttentionSequen
   }
   const int64_t key_value_heads = args.shape.num_key_value_heads;
   const int64_t group = args.shape.num_heads / key_value_heads;
-  for_each_task(static_cast<int64_t>(blocks.size()), [&](int64_t index) {
+  for_each_task(static_cast<int64_t>(blocks.size()), [&](int64_t index, Workspace& workspace) {
     const BlockTask& task = blocks[index];
     const size_t offset = packed.offsets[task.sequence * key_value_heads + task.head / group];
     attention_forward(
-        args, sequences[task.sequence], task.head, task.block, packed.data.get() + offset);
+        args,
+        sequences[task.sequence],
+        task.head,
+        task.block,
+        packed.data.get() + offset,
+        workspace);
   });
 }
 
@@ -222,14 +237,15 @@ class BackwardUnit {
   int64_t num_tasks() const { return static_cast<int64_t>(keys_.size()); }
   int64_t work() const { return sequence_.query_length * sequence_.key_length; }
 
-  void run(int64_t task) {
+  void run(int64_t task, Workspace& workspace) {
     std::call_once(allocated_, [&] {
       data_ = hwy::AllocateAligned<float>(std::max<size_t>(size_, 1));
       for (size_t i = 0; i < parts_.size(); ++i) parts_[i].data = data_.get() + offsets_[i];
     });
-    attention_backward(args_, sequence_, head_, keys_[task], data_.get() + offsets_[task]);
+    attention_backward(
+        args_, sequence_, head_, keys_[task], data_.get() + offsets_[task], workspace);
     if (--remaining_ > 0) return;
-    attention_sum_grad_query(args_, sequence_, head_, parts_.data(), parts_.size());
+    attention_sum_grad_query(args_, sequence_, head_, parts_.data(), parts_.size(), workspace);
     data_.reset();
   }
 
@@ -261,8 +277,8 @@ void run_backward(const AttentionBackward& args, const std::vector<AttentionSequ
   for (const auto& unit : units) {
     for (int64_t task = 0; task < unit->num_tasks(); ++task) tasks.emplace_back(unit.get(), task);
   }
-  for_each_task(static_cast<int64_t>(tasks.size()), [&](int64_t index) {
-    tasks[index].first->run(tasks[index].second);
+  for_each_task(static_cast<int64_t>(tasks.size()), [&](int64_t index, Workspace& workspace) {
+    tasks[index].first->run(tasks[index].second, workspace);
   });
 }
 

@@ -23,18 +23,19 @@ size_t partial_size(const AttentionShape& shape, int64_t queries) {
 
 // The factors made of a task's keys, and the sums of their gradients.
 struct KeySide {
-  Floats key_panels;    // K^T, for the scores
-  Floats value_panels;  // V^T, for dP
-  Floats key_rows;      // K, for dQ
-  Floats grad_key;
-  Floats grad_value;
+  float* key_panels;    // K^T, for the scores
+  float* value_panels;  // V^T, for dP
+  float* key_rows;      // K, for dQ
+  float* grad_key;
+  float* grad_value;
 
   template <class T>
   static KeySide make(
       const AttentionBackward& args,
       const AttentionSequence& sequence,
       int64_t head,
-      TokenRange keys) {
+      TokenRange keys,
+      Workspace& workspace) {
     const auto count = static_cast<size_t>(keys.size());
     const auto head_size = static_cast<size_t>(args.shape.head_size);
     const auto value_size = static_cast<size_t>(args.shape.value_size);
@@ -47,17 +48,17 @@ struct KeySide {
       return head_row<T>(args.value, sequence.value_offset, token, head);
     };
     KeySide side{
-        allocate(TransposedPanels::size(count, head_size)),
-        allocate(TransposedPanels::size(count, value_size)),
-        allocate(PaddedRows::size(count, head_size)),
-        allocate(PaddedRows::size(count, head_size)),
-        allocate(PaddedRows::size(count, value_size))};
-    Floats scratch = allocate(sv::panel_columns() * std::max(head_size, value_size));
-    TransposedPanels::pack(count, head_size, key_row, scratch.get(), side.key_panels.get());
-    TransposedPanels::pack(count, value_size, value_row, scratch.get(), side.value_panels.get());
-    PaddedRows::pack(count, head_size, 1.0F, key_row, side.key_rows.get());
-    std::fill_n(side.grad_key.get(), PaddedRows::size(count, head_size), 0.0F);
-    std::fill_n(side.grad_value.get(), PaddedRows::size(count, value_size), 0.0F);
+        workspace.take(TransposedPanels::size(count, head_size)),
+        workspace.take(TransposedPanels::size(count, value_size)),
+        workspace.take(PaddedRows::size(count, head_size)),
+        workspace.take(PaddedRows::size(count, head_size)),
+        workspace.take(PaddedRows::size(count, value_size))};
+    float* scratch = workspace.take(sv::panel_columns() * std::max(head_size, value_size));
+    TransposedPanels::pack(count, head_size, key_row, scratch, side.key_panels);
+    TransposedPanels::pack(count, value_size, value_row, scratch, side.value_panels);
+    PaddedRows::pack(count, head_size, 1.0F, key_row, side.key_rows);
+    std::fill_n(side.grad_key, PaddedRows::size(count, head_size), 0.0F);
+    std::fill_n(side.grad_value, PaddedRows::size(count, value_size), 0.0F);
     return side;
   }
 };
@@ -66,14 +67,14 @@ struct KeySide {
 // log-sum-exp and delta = sum(dO * O) - d(log-sum-exp), by which softmax's backward needs no row
 // sum over keys.
 struct QuerySide {
-  Floats query;
-  Floats grad_out;
+  float* query;
+  float* grad_out;
   float lse[kQueryBlock];
   float delta[kQueryBlock];
 
-  explicit QuerySide(const AttentionShape& shape)
-      : query(allocate(PaddedRows::size(kQueryBlock, shape.head_size))),
-        grad_out(allocate(PaddedRows::size(kQueryBlock, shape.value_size))) {}
+  QuerySide(const AttentionShape& shape, Workspace& workspace)
+      : query(workspace.take(PaddedRows::size(kQueryBlock, shape.head_size))),
+        grad_out(workspace.take(PaddedRows::size(kQueryBlock, shape.value_size))) {}
 
   template <class T>
   void fill(
@@ -94,7 +95,7 @@ struct QuerySide {
         [&](size_t row) {
           return head_row<T>(args.query, sequence.query_offset, token_of(row), head);
         },
-        query.get());
+        query);
     PaddedRows::pack(
         rows,
         value_size,
@@ -102,7 +103,7 @@ struct QuerySide {
         [&](size_t row) {
           return head_row<T>(args.grad_out, sequence.grad_out_offset, token_of(row), head);
         },
-        grad_out.get());
+        grad_out);
     auto of_query = [&](const HeadScalars& array, size_t row) {
       return array.data == nullptr ? 0.0F
                                    : array.data
@@ -111,7 +112,7 @@ struct QuerySide {
     };
     for (size_t row = 0; row < rows; ++row) {
       const T* out = head_row<T>(args.out, 0, sequence.first_query + token_of(row), head);
-      const float* grad = grad_out.get() + row * grad_stride;
+      const float* grad = grad_out + row * grad_stride;
       const float product = sv::sum_over(value_size, [&](auto access, size_t i) {
         return hn::Mul(access.load(d, out + i), access.load(d, grad + i));
       });
@@ -200,48 +201,49 @@ struct BackwardTask {
   size_t head_size;
   size_t value_size;
   size_t score_stride;
-  Floats probabilities;
-  Floats grad_scores;
+  float* probabilities;
+  float* grad_scores;
 
   BackwardTask(
       const AttentionBackward& args,
       const AttentionSequence& sequence,
       int64_t key_value_head,
-      TokenRange keys)
+      TokenRange keys,
+      Workspace& workspace)
       : args(args),
         sequence(sequence),
         keys(keys),
         visibility(args.shape.visibility(sequence)),
         dropout(args.shape),
-        key_side(KeySide::make<T>(args, sequence, key_value_head, keys)),
-        query_side(args.shape),
+        key_side(KeySide::make<T>(args, sequence, key_value_head, keys, workspace)),
+        query_side(args.shape, workspace),
         head_size(static_cast<size_t>(args.shape.head_size)),
         value_size(static_cast<size_t>(args.shape.value_size)),
         score_stride(padded_stride(kKeyBlock)),
-        probabilities(allocate(kQueryBlock * score_stride)),
-        grad_scores(allocate(kQueryBlock * score_stride)) {}
+        probabilities(workspace.take(kQueryBlock * score_stride)),
+        grad_scores(workspace.take(kQueryBlock * score_stride)) {}
 
   // P = e^(S - lse), with dropout for dV, and dS.
   void compute_scores(const TileBand& band, int64_t head, int64_t first_query, size_t key) {
     multiply_scores(
         band,
-        PaddedRows::as_left(query_side.query.get(), head_size),
-        TransposedPanels::as_right(key_side.key_panels.get(), head_size, key),
+        PaddedRows::as_left(query_side.query, head_size),
+        TransposedPanels::as_right(key_side.key_panels, head_size, key),
         head_size,
-        probabilities.get(),
+        probabilities,
         score_stride);
     multiply_scores(
         band,
-        PaddedRows::as_left(query_side.grad_out.get(), value_size),
-        TransposedPanels::as_right(key_side.value_panels.get(), value_size, key),
+        PaddedRows::as_left(query_side.grad_out, value_size),
+        TransposedPanels::as_right(key_side.value_panels, value_size, key),
         value_size,
-        grad_scores.get(),
+        grad_scores,
         score_stride);
     const ScoreTerms terms(args.shape, head);
     float factors[kKeyBlock];
     for (size_t row = 0; row < band.rows; ++row) {
-      float* p = probabilities.get() + row * score_stride;
-      float* ds = grad_scores.get() + row * score_stride;
+      float* p = probabilities + row * score_stride;
+      float* ds = grad_scores + row * score_stride;
       const size_t begin = band.begin[row];
       const size_t end = band.end[row];
       for (float* scores : {p, ds}) {
@@ -276,26 +278,26 @@ struct BackwardTask {
     sv::multiply(
         band.columns,
         value_size,
-        Rows{probabilities.get(), 1, score_stride},
-        PaddedRows::as_right(query_side.grad_out.get(), value_size),
-        key_side.grad_value.get() + key * value_stride,
+        Rows{probabilities, 1, score_stride},
+        PaddedRows::as_right(query_side.grad_out, value_size),
+        key_side.grad_value + key * value_stride,
         value_stride,
         /*add=*/true,
         queries_of);
     sv::multiply(
         band.columns,
         head_size,
-        Rows{grad_scores.get(), 1, score_stride},
-        PaddedRows::as_right(query_side.query.get(), head_size),
-        key_side.grad_key.get() + key * head_stride,
+        Rows{grad_scores, 1, score_stride},
+        PaddedRows::as_right(query_side.query, head_size),
+        key_side.grad_key + key * head_stride,
         head_stride,
         /*add=*/true,
         queries_of);
     sv::multiply(
         band.rows,
         head_size,
-        Rows{grad_scores.get(), score_stride, 1},
-        PaddedRows::as_right(key_side.key_rows.get() + key * head_stride, head_size),
+        Rows{grad_scores, score_stride, 1},
+        PaddedRows::as_right(key_side.key_rows + key * head_stride, head_size),
         grad_query,
         head_stride,
         /*add=*/true,
@@ -336,24 +338,25 @@ void backward(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     TokenRange keys,
-    float* grad_query) {
+    float* grad_query,
+    Workspace& workspace) {
   const AttentionShape& shape = args.shape;
-  BackwardTask<T> task(args, sequence, key_value_head, keys);
+  BackwardTask<T> task(args, sequence, key_value_head, keys, workspace);
   const TokenRange queries = task.visibility.queries_of(keys);
   const int64_t group = shape.num_heads / shape.num_key_value_heads;
   for (int64_t head = key_value_head * group; head < (key_value_head + 1) * group; ++head) {
     if (queries.empty()) break;
-    std::fill_n(grad_query, partial_size(shape, queries.size()), 0.0F);
     for (int64_t first = queries.begin; first < queries.end; first += kAttentionQueryBlock) {
       const int64_t last = std::min(first + kAttentionQueryBlock, queries.end);
       float* rows = grad_query + partial_size(shape, first - queries.begin);
+      std::fill_n(rows, partial_size(shape, last - first), 0.0F);
       task.run_queries(head, {first, last}, rows);
     }
     grad_query += partial_size(shape, queries.size());
   }
-  auto write = [&](const Floats& rows, size_t size, void* to) {
+  auto write = [&](const float* rows, size_t size, void* to) {
     write_heads<T>(
-        rows.get(),
+        rows,
         static_cast<size_t>(keys.size()),
         size,
         static_cast<T*>(to) + key_value_head * static_cast<int64_t>(size),
@@ -370,31 +373,32 @@ void sum_grad_query(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     const PartialGradQuery* parts,
-    size_t num_parts) {
+    size_t num_parts,
+    Workspace& workspace) {
   const FloatTag d;
   const AttentionShape& shape = args.shape;
   const auto head_size = static_cast<size_t>(shape.head_size);
   const int64_t group = shape.num_heads / shape.num_key_value_heads;
   const auto scale = hn::Set(d, shape.scale);
-  Floats sum = allocate(padded_stride(head_size));
+  float* sum = workspace.take(padded_stride(head_size));
   for (int64_t query = 0; query < sequence.query_length; ++query) {
     for (int64_t in_group = 0; in_group < group; ++in_group) {
-      std::fill_n(sum.get(), head_size, 0.0F);
+      std::fill_n(sum, head_size, 0.0F);
       for (size_t i = 0; i < num_parts; ++i) {
         const TokenRange queries = parts[i].queries;
         if (query < queries.begin || query >= queries.end) continue;
         const float* part = parts[i].data + in_group * partial_size(shape, queries.size()) +
                             partial_size(shape, query - queries.begin);
         sv::for_each_vector(head_size, [&](auto access, size_t at) {
-          const auto total = hn::Add(access.load(d, sum.get() + at), access.load(d, part + at));
-          access.store(total, d, sum.get() + at);
+          const auto total = hn::Add(access.load(d, sum + at), access.load(d, part + at));
+          access.store(total, d, sum + at);
         });
       }
       T* to = static_cast<T*>(args.grad_query) + ((sequence.first_query + query) * shape.num_heads +
                                                   key_value_head * group + in_group) *
                                                      shape.head_size;
       sv::for_each_vector(head_size, [&](auto access, size_t i) {
-        access.store(hn::Mul(access.load(d, sum.get() + i), scale), d, to + i);
+        access.store(hn::Mul(access.load(d, sum + i), scale), d, to + i);
       });
     }
   }
@@ -405,9 +409,10 @@ void backward_any(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     TokenRange keys,
-    float* grad_query) {
+    float* grad_query,
+    Workspace& workspace) {
   simd::visit_element_type(args.shape.type, [&](auto tag) {
-    backward<decltype(tag)>(args, sequence, key_value_head, keys, grad_query);
+    backward<decltype(tag)>(args, sequence, key_value_head, keys, grad_query, workspace);
   });
 }
 
@@ -416,9 +421,10 @@ void sum_grad_query_any(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     const PartialGradQuery* parts,
-    size_t num_parts) {
+    size_t num_parts,
+    Workspace& workspace) {
   simd::visit_element_type(args.shape.type, [&](auto tag) {
-    sum_grad_query<decltype(tag)>(args, sequence, key_value_head, parts, num_parts);
+    sum_grad_query<decltype(tag)>(args, sequence, key_value_head, parts, num_parts, workspace);
   });
 }
 
@@ -441,8 +447,9 @@ void attention_backward(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     TokenRange keys,
-    float* grad_query) {
-  MINDSPEED_DISPATCH(backward_any)(args, sequence, key_value_head, keys, grad_query);
+    float* grad_query,
+    Workspace& workspace) {
+  MINDSPEED_DISPATCH(backward_any)(args, sequence, key_value_head, keys, grad_query, workspace);
 }
 
 void attention_sum_grad_query(
@@ -450,8 +457,10 @@ void attention_sum_grad_query(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     const PartialGradQuery* parts,
-    size_t num_parts) {
-  MINDSPEED_DISPATCH(sum_grad_query_any)(args, sequence, key_value_head, parts, num_parts);
+    size_t num_parts,
+    Workspace& workspace) {
+  MINDSPEED_DISPATCH(sum_grad_query_any)
+  (args, sequence, key_value_head, parts, num_parts, workspace);
 }
 
 }  // namespace mindspeed::ops

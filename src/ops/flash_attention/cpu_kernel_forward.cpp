@@ -27,17 +27,21 @@ size_t packed_size(const AttentionShape& shape, int64_t key_length) {
 
 template <class T>
 void pack(
-    const AttentionForward& args, const AttentionSequence& sequence, int64_t head, float* packed) {
+    const AttentionForward& args,
+    const AttentionSequence& sequence,
+    int64_t head,
+    float* packed,
+    Workspace& workspace) {
   const auto length = static_cast<size_t>(sequence.key_length);
   const auto head_size = static_cast<size_t>(args.shape.head_size);
-  Floats scratch = allocate(sv::panel_columns() * head_size);
+  float* scratch = workspace.take(sv::panel_columns() * head_size);
   TransposedPanels::pack(
       length,
       head_size,
       [&](size_t row) {
         return head_row<T>(args.key, sequence.key_offset, static_cast<int64_t>(row), head);
       },
-      scratch.get(),
+      scratch,
       packed);
   PaddedRows::pack(
       length,
@@ -83,14 +87,14 @@ void scale_row(float* row, size_t size, float factor) {
 // maximum), and the values weighted by these.
 struct OnlineSoftmax {
   size_t stride;
-  Floats weighted;
+  float* weighted;
   float maximum[kQueryBlock];
   float total[kQueryBlock];
 
   // A sink is a score without a value, so it is where the running sums start.
-  OnlineSoftmax(size_t rows, size_t value_size, const float* sink)
-      : stride(padded_stride(value_size)), weighted(allocate(rows * stride)) {
-    std::fill_n(weighted.get(), rows * stride, 0.0F);
+  OnlineSoftmax(size_t rows, size_t value_size, const float* sink, Workspace& workspace)
+      : stride(padded_stride(value_size)), weighted(workspace.take(rows * stride)) {
+    std::fill_n(weighted, rows * stride, 0.0F);
     std::fill_n(maximum, rows, sink == nullptr ? kMinusInfinity : *sink);
     std::fill_n(total, rows, sink == nullptr ? 0.0F : 1.0F);
   }
@@ -101,7 +105,7 @@ struct OnlineSoftmax {
     if (highest > maximum[row]) {
       const float shrink = std::exp(maximum[row] - highest);  // e^-inf = 0 for the first block
       total[row] *= shrink;
-      scale_row(weighted.get() + row * stride, stride, shrink);
+      scale_row(weighted + row * stride, stride, shrink);
       maximum[row] = highest;
     }
     total[row] += exponentials(scores, count, maximum[row]);
@@ -131,7 +135,7 @@ void write_rows(
     T* out = static_cast<T*>(args.out) +
              ((sequence.first_query + token) * shape.num_heads + head) * shape.value_size;
     const auto factor = hn::Set(d, softmax.inverse_total(row));
-    const float* from = softmax.weighted.get() + row * softmax.stride;
+    const float* from = softmax.weighted + row * softmax.stride;
     sv::for_each_vector(static_cast<size_t>(shape.value_size), [&](auto access, size_t i) {
       access.store(hn::Mul(access.load(d, from + i), factor), d, out + i);
     });
@@ -146,7 +150,8 @@ void forward(
     const AttentionSequence& sequence,
     int64_t head,
     int64_t block,
-    const float* packed) {
+    const float* packed,
+    Workspace& workspace) {
   const AttentionShape& shape = args.shape;
   const Visibility visibility = shape.visibility(sequence);
   const Dropout dropout(shape);
@@ -160,7 +165,7 @@ void forward(
   const float* values =
       packed + TransposedPanels::size(static_cast<size_t>(sequence.key_length), head_size);
 
-  Floats query = allocate(PaddedRows::size(rows, head_size));
+  float* query = workspace.take(PaddedRows::size(rows, head_size));
   PaddedRows::pack(
       rows,
       head_size,
@@ -169,10 +174,11 @@ void forward(
         const int64_t token = first + static_cast<int64_t>(row);
         return head_row<T>(args.query, sequence.query_offset, token, head);
       },
-      query.get());
-  Floats scores = allocate(rows * score_stride);
+      query);
+  float* scores = workspace.take(rows * score_stride);
   float factors[kKeyBlock];
-  OnlineSoftmax softmax(rows, value_size, shape.sinks == nullptr ? nullptr : shape.sinks + head);
+  OnlineSoftmax softmax(
+      rows, value_size, shape.sinks == nullptr ? nullptr : shape.sinks + head, workspace);
 
   const TokenRange seen = visibility.keys_of(queries);
   for (int64_t key = seen.begin / kAttentionKeyBlock * kAttentionKeyBlock; key < seen.end;
@@ -181,13 +187,13 @@ void forward(
     const auto key_place = static_cast<size_t>(key);
     multiply_scores(
         band,
-        PaddedRows::as_left(query.get(), head_size),
+        PaddedRows::as_left(query, head_size),
         TransposedPanels::as_right(packed, head_size, key_place),
         head_size,
-        scores.get(),
+        scores,
         score_stride);
     for (size_t row = 0; row < rows; ++row) {
-      float* score = scores.get() + row * score_stride;
+      float* score = scores + row * score_stride;
       const size_t begin = band.begin[row];
       const size_t count = band.end[row] - begin;
       std::fill_n(score, begin, 0.0F);
@@ -206,9 +212,9 @@ void forward(
     sv::multiply(
         rows,
         value_size,
-        Rows{scores.get(), score_stride, 1},
+        Rows{scores, score_stride, 1},
         PaddedRows::as_right(values + key_place * padded_stride(value_size), value_size),
-        softmax.weighted.get(),
+        softmax.weighted,
         softmax.stride,
         /*add=*/true,
         [&](size_t row, size_t end, size_t) { return band.columns_of(row, end); });
@@ -217,9 +223,14 @@ void forward(
 }
 
 void pack_any(
-    const AttentionForward& args, const AttentionSequence& sequence, int64_t head, float* packed) {
-  simd::visit_element_type(
-      args.shape.type, [&](auto tag) { pack<decltype(tag)>(args, sequence, head, packed); });
+    const AttentionForward& args,
+    const AttentionSequence& sequence,
+    int64_t head,
+    float* packed,
+    Workspace& workspace) {
+  simd::visit_element_type(args.shape.type, [&](auto tag) {
+    pack<decltype(tag)>(args, sequence, head, packed, workspace);
+  });
 }
 
 void forward_any(
@@ -227,9 +238,10 @@ void forward_any(
     const AttentionSequence& sequence,
     int64_t head,
     int64_t block,
-    const float* packed) {
+    const float* packed,
+    Workspace& workspace) {
   simd::visit_element_type(args.shape.type, [&](auto tag) {
-    forward<decltype(tag)>(args, sequence, head, block, packed);
+    forward<decltype(tag)>(args, sequence, head, block, packed, workspace);
   });
 }
 
@@ -251,8 +263,9 @@ void attention_pack(
     const AttentionForward& args,
     const AttentionSequence& sequence,
     int64_t key_value_head,
-    float* packed) {
-  MINDSPEED_DISPATCH(pack_any)(args, sequence, key_value_head, packed);
+    float* packed,
+    Workspace& workspace) {
+  MINDSPEED_DISPATCH(pack_any)(args, sequence, key_value_head, packed, workspace);
 }
 
 void attention_forward(
@@ -260,8 +273,9 @@ void attention_forward(
     const AttentionSequence& sequence,
     int64_t head,
     int64_t block,
-    const float* packed) {
-  MINDSPEED_DISPATCH(forward_any)(args, sequence, head, block, packed);
+    const float* packed,
+    Workspace& workspace) {
+  MINDSPEED_DISPATCH(forward_any)(args, sequence, head, block, packed, workspace);
 }
 
 }  // namespace mindspeed::ops

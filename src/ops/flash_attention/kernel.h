@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "ops/flash_attention/visibility.h"
+#include "ops/flash_attention/workspace.h"
 #include "simd/element_type.h"
 
 namespace mindspeed::ops {
@@ -94,7 +95,8 @@ void attention_pack(
     const AttentionForward& args,
     const AttentionSequence& sequence,
     int64_t key_value_head,
-    float* packed);
+    float* packed,
+    Workspace& workspace);
 
 /// Queries of one block (kAttentionQueryBlock each) of one query head.
 void attention_forward(
@@ -102,7 +104,8 @@ void attention_forward(
     const AttentionSequence& sequence,
     int64_t head,
     int64_t block,
-    const float* packed);
+    const float* packed,
+    Workspace& workspace);
 
 /// Floats of the gradient of one query head's queries with respect to some keys alone.
 size_t attention_partial_size(const AttentionShape& shape, int64_t queries);
@@ -116,7 +119,8 @@ void attention_backward(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     TokenRange keys,
-    float* grad_query);
+    float* grad_query,
+    Workspace& workspace);
 
 /// What one range of keys gives to the gradient of `queries`.
 struct PartialGradQuery {
@@ -130,7 +134,8 @@ void attention_sum_grad_query(
     const AttentionSequence& sequence,
     int64_t key_value_head,
     const PartialGradQuery* parts,
-    size_t num_parts);
+    size_t num_parts,
+    Workspace& workspace);
 
 inline constexpr int64_t kAttentionQueryBlock = 96;  // a multiple of the micro-kernel's 6 rows
 inline constexpr int64_t kAttentionKeyBlock = 128;

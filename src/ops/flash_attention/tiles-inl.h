@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-#include "hwy/aligned_allocator.h"
+#include "hwy/highway.h"
 #include "ops/flash_attention/kernel.h"
 #include "simd/exponential-inl.h"
 #include "simd/hyperbolic_tangent-inl.h"
@@ -42,12 +42,6 @@ HWY_INLINE size_t padded_stride(size_t size) {
   return (lines | 1) * kLine;
 }
 
-// Scratch of one task, 64-byte aligned, not cleared.
-using Floats = hwy::AlignedFreeUniquePtr<float[]>;
-HWY_INLINE Floats allocate(size_t size) {
-  return hwy::AllocateAligned<float>(std::max<size_t>(size, 1));
-}
-
 template <class T>
 HWY_INLINE const T* head_row(const HeadArray& array, int64_t offset, int64_t token, int64_t head) {
   return static_cast<const T*>(array.data) + offset + token * array.token_stride +
@@ -72,8 +66,9 @@ struct PaddedRows {
   template <class RowOf>
   static void pack(size_t rows, size_t columns, float factor, const RowOf& row_of, float* to) {
     const size_t stride = padded_stride(columns);
+    const size_t padded = sv::round_up(columns, sv::panel_columns());
     for (size_t row = 0; row < rows; ++row)
-      copy_row(row_of(row), columns, stride, factor, to + row * stride);
+      copy_row(row_of(row), columns, padded, factor, to + row * stride);
   }
 
   static Rows as_left(const float* data, size_t columns) {
