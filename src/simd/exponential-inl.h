@@ -21,8 +21,11 @@ HWY_INLINE V exponential(D d, V x) {
   const hn::RebindToSigned<D> signed32;
   const auto lowest = hn::Set(d, -87.3F);
   const auto vanishes = hn::Lt(x, lowest);
-  x = hn::IfThenElse(hn::IsNaN(x), x, hn::Max(hn::Min(x, hn::Set(d, 88.7F)), lowest));
-  const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341F)));
+  x = hn::Max(lowest, hn::Min(hn::Set(d, 88.7F), x));  // in this order a NaN passes
+  // Added to 1.5 * 2^23 a float has no fraction bits left: it is rounded, and its low bits are n.
+  const auto round = hn::Set(d, 12582912.0F);
+  const auto rounded = hn::MulAdd(x, hn::Set(d, 1.44269504088896341F), round);
+  const auto n = hn::Sub(rounded, round);
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
   auto p = hn::MulAdd(hn::Set(d, 1.9875691500e-4F), r, hn::Set(d, 1.3981999507e-3F));
@@ -31,7 +34,8 @@ HWY_INLINE V exponential(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1F));
   p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1F));
   p = hn::MulAdd(hn::Mul(r, r), p, hn::Add(r, hn::Set(d, 1.0F)));
-  const auto power = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(signed32, n), hn::Set(signed32, 127)));
+  const auto power =
+      hn::ShiftLeft<23>(hn::Add(hn::BitCast(signed32, rounded), hn::Set(signed32, 127)));
   return hn::IfThenZeroElse(vanishes, hn::Mul(p, hn::BitCast(d, power)));
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of small float32 matrices that lie in cache: C (+)= A B with B packed in panels.
-// Included once a target.
+// Products of small float32 matrices that lie in cache: C (+)= A B. Included once a target.
 //
-// A panel holds kPanel = 2 vectors of columns: element (k, column) of panel p is at p *
-// panel_stride + k * kPanel + column. The micro-kernel keeps 6 x 2 vectors of C in registers, which
-// saturates two FMA ports on AVX2.
+// B is read as panels of 2 vectors of columns. The micro-kernel keeps 6 x 2 vectors of C in
+// registers: 12 independent sums hide the latency of two FMA ports (8 in flight on AVX2 and
+// AVX-512), and with 2 vectors of B and one of A they fit the 16 registers of AVX2.
 #if defined(MINDSPEED_SIMD_SMALL_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MINDSPEED_SIMD_SMALL_GEMM_INL_H_
 #undef MINDSPEED_SIMD_SMALL_GEMM_INL_H_
@@ -20,7 +19,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace mindspeed::simd::HWY_NAMESPACE {
 
-// Fixed-width vectors where the target has them, so that panel sizes are compile-time constants.
 using PanelTag = hwy::HWY_NAMESPACE::ScalableTag<float>;
 inline constexpr size_t kPanelRows = 6;
 
@@ -39,10 +37,20 @@ struct Rows {
   size_t k_stride;
 };
 
+// B by panels of panel_columns() columns: element (k, column) of panel p is at data[p *
+// panel_stride + k * row_stride + column]. Plain rows, padded to whole panels, are panels with
+// panel_stride = panel_columns().
+struct Panels {
+  const float* data;
+  size_t panel_stride;
+  size_t row_stride;
+};
+
 template <size_t kRows>
 HWY_INLINE void multiply_tile(
     const Rows& a,
     const float* HWY_RESTRICT panel,
+    size_t panel_row_stride,
     size_t k_size,
     float* HWY_RESTRICT c,
     size_t c_stride,
@@ -68,7 +76,7 @@ HWY_INLINE void multiply_tile(
       right[row] = hn::MulAdd(value, b_right, right[row]);
     }
     column += a.k_stride;
-    panel += 2 * lanes;
+    panel += panel_row_stride;
   }
   // The sum of this call is added to C at once: a long sum made of block sums rounds less than one
   // run of additions.
@@ -84,23 +92,24 @@ HWY_INLINE void multiply_tile_rows(
     size_t rows,
     const Rows& a,
     const float* panel,
+    size_t panel_row_stride,
     size_t k_size,
     float* c,
     size_t c_stride,
     bool add) {
   switch (rows) {
     case 6:
-      return multiply_tile<6>(a, panel, k_size, c, c_stride, add);
+      return multiply_tile<6>(a, panel, panel_row_stride, k_size, c, c_stride, add);
     case 5:
-      return multiply_tile<5>(a, panel, k_size, c, c_stride, add);
+      return multiply_tile<5>(a, panel, panel_row_stride, k_size, c, c_stride, add);
     case 4:
-      return multiply_tile<4>(a, panel, k_size, c, c_stride, add);
+      return multiply_tile<4>(a, panel, panel_row_stride, k_size, c, c_stride, add);
     case 3:
-      return multiply_tile<3>(a, panel, k_size, c, c_stride, add);
+      return multiply_tile<3>(a, panel, panel_row_stride, k_size, c, c_stride, add);
     case 2:
-      return multiply_tile<2>(a, panel, k_size, c, c_stride, add);
+      return multiply_tile<2>(a, panel, panel_row_stride, k_size, c, c_stride, add);
     default:
-      return multiply_tile<1>(a, panel, k_size, c, c_stride, add);
+      return multiply_tile<1>(a, panel, panel_row_stride, k_size, c, c_stride, add);
   }
 }
 
@@ -112,20 +121,20 @@ struct InnerRange {
 
 // C [rows, columns] (+)= A B over the panels that cover `columns`. inner_of(first_row, end_row,
 // column) narrows the inner dimension of a tile of at most 6 rows and one panel from `column` on,
-// for triangular A or C; a tile with an empty range is not touched.
+// for banded A or C; a tile with an empty range is not touched.
 template <class InnerOf>
 HWY_INLINE void multiply(
     size_t rows,
     size_t columns,
     const Rows& a,
-    const float* panels,
-    size_t panel_stride,
+    const Panels& b,
     float* c,
     size_t c_stride,
     bool add,
     const InnerOf& inner_of) {
   const size_t width = panel_columns();
-  for (size_t column = 0; column < columns; column += width, panels += panel_stride) {
+  const float* panel = b.data;
+  for (size_t column = 0; column < columns; column += width, panel += b.panel_stride) {
     for (size_t row = 0; row < rows; row += kPanelRows) {
       const size_t count = std::min(kPanelRows, rows - row);
       const InnerRange inner = inner_of(row, row + count, column);
@@ -135,7 +144,8 @@ HWY_INLINE void multiply(
       multiply_tile_rows(
           count,
           part,
-          panels + inner.first * width,
+          panel + inner.first * b.row_stride,
+          b.row_stride,
           inner.last - inner.first,
           c + row * c_stride + column,
           c_stride,

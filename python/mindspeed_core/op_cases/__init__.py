@@ -40,6 +40,8 @@ class OperatorCases:
     bytes_moved: Callable[..., int] | None = field(default=None)
     # a second plain formula, whose rounding the operator's mathematics has by itself; the worse of both sets the bound
     rounded: Callable[..., Any] | None = field(default=None)
+    # more contestants of the bench by name, of the operator's arguments
+    peers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 def operator_names() -> list[str]:

@@ -1,26 +1,70 @@
 """Flash attention."""
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from mindspeed_core.op_cases import OperatorCases, random
+from mindspeed_core.ops.flash_attention import alibi_slopes
 
 
-def one_sequence(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> Tensor:
+@dataclass(frozen=True)
+class Settings:
+    """What the plain formulas need to know besides q, k, v and sinks."""
+
+    scale: float
+    slopes: Tensor | None
+    left: int
+    right: int
+    softcap: float
+
+    def distances(self, queries: int, keys: int) -> Tensor:
+        """Place of the query among the keys minus place of the key [S, L]."""
+        return torch.arange(queries)[:, None] + (keys - queries) - torch.arange(keys)
+
+    def hidden(self, queries: int, keys: int) -> Tensor:
+        """True where a query does not see a key [S, L]."""
+        distances = self.distances(queries, keys)
+        hidden = torch.zeros(queries, keys, dtype=torch.bool)
+        if self.left >= 0:
+            hidden |= distances > self.left
+        if self.right >= 0:
+            hidden |= distances < -self.right
+        return hidden
+
+
+def scores_of(q: Tensor, k: Tensor, settings: Settings) -> tuple[Tensor, Tensor | None]:
+    """Scores [H, S, L], -inf where not seen, and the tanh of the soft-cap if there is one."""
+    scores, bend = torch.einsum("shd,lhd->hsl", q, k) * settings.scale, None
+    if settings.softcap > 0:
+        bend = (scores / settings.softcap).tanh()
+        scores = settings.softcap * bend
+    if settings.slopes is not None:
+        distances = settings.distances(len(q), len(k)).abs()
+        scores = scores - settings.slopes.to(scores.dtype)[:, None, None] * distances
+    return scores.masked_fill(settings.hidden(len(q), len(k)), -torch.inf), bend
+
+
+def with_sinks(scores: Tensor, sinks: Tensor | None) -> Tensor:
+    """Scores with the sinks as one more column, -inf where there are none."""
+    heads, queries, _ = scores.shape
+    column = torch.full((heads,), -torch.inf) if sinks is None else sinks
+    column = column.to(scores.dtype)[:, None, None].expand(heads, queries, 1)
+    return torch.cat([scores, column], -1)
+
+
+def one_sequence(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, settings: Settings):
     """Attention of a sequence with its whole score matrix: q [S, H, D], k, v [L, H, ..]."""
-    scores = torch.einsum("shd,lhd->hsl", q, k) * scale
-    if causal:
-        seen = torch.ones(len(q), len(k), dtype=torch.bool).tril(len(k) - len(q))
-        scores = scores.masked_fill(~seen, -torch.inf)
-        # a query that sees no key: zeros, where softmax would give NaN
-        blind = ~seen.any(-1, keepdim=True)
-        weights = scores.masked_fill(blind, 0).softmax(-1).masked_fill(blind, 0)
-    else:
-        weights = scores.softmax(-1)
-    return torch.einsum("hsl,lhe->she", weights, v)
+    scores = with_sinks(scores_of(q, k, settings)[0], sinks)
+    # a query that sees nothing: zeros, where softmax would give NaN
+    blind = scores.isneginf().all(-1, keepdim=True)
+    weights = scores.masked_fill(blind, 0).softmax(-1).masked_fill(blind, 0)
+    return torch.einsum("hsl,lhe->she", weights[..., :-1], v)
 
 
 class SavedOutput(torch.autograd.Function):
@@ -30,39 +74,35 @@ class SavedOutput(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> Tensor:
+    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, settings: Settings):
         """Whole scores, in float32 at least."""
-        probabilities, lse = SavedOutput.probabilities(q, k, causal, scale)
+        scores, _ = scores_of(wide(q), wide(k), settings)
+        lse = with_sinks(scores, sinks).logsumexp(-1, keepdim=True)
+        probabilities = (scores - finite(lse)).exp()
         out = torch.einsum("hsl,lhe->she", probabilities, wide(v)).to(v.dtype)
-        ctx.save_for_backward(q, k, v, out, lse)
-        ctx.settings = (causal, scale)
+        ctx.save_for_backward(q, k, v, sinks, out, lse)
+        ctx.settings = settings
         return out
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """P = e^(S - lse), dS = P (dP - delta)."""
-        q, k, v, out, lse = ctx.saved_tensors
-        causal, scale = ctx.settings
-        probabilities, _ = SavedOutput.probabilities(q, k, causal, scale, lse)
+        """P = e^(S - lse), dS = P (dP - delta), and -e^(sink - lse) delta for the sink."""
+        q, k, v, sinks, out, lse = ctx.saved_tensors
+        scores, bend = scores_of(wide(q), wide(k), ctx.settings)
+        probabilities = (scores - finite(lse)).exp()
         delta = (wide(grad) * wide(out)).sum(-1).t().unsqueeze(-1)
         grad_p = torch.einsum("she,lhe->hsl", wide(grad), wide(v))
-        grad_scores = probabilities * (grad_p - delta) * scale
+        grad_scores = probabilities * (grad_p - delta)
+        if bend is not None:
+            grad_scores = grad_scores * (1 - bend**2)
+        grad_scores = grad_scores * ctx.settings.scale
         grad_q = torch.einsum("hsl,lhd->shd", grad_scores, wide(k)).to(q.dtype)
         grad_k = torch.einsum("hsl,shd->lhd", grad_scores, wide(q)).to(k.dtype)
         grad_v = torch.einsum("hsl,she->lhe", probabilities, wide(grad)).to(v.dtype)
-        return grad_q, grad_k, grad_v, None, None
-
-    @staticmethod
-    def probabilities(
-        q: Tensor, k: Tensor, causal: bool, scale: float, lse: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Attention weights from scores and their log-sum-exp."""
-        scores = torch.einsum("shd,lhd->hsl", wide(q), wide(k)) * scale
-        if causal:
-            seen = torch.ones(len(q), len(k), dtype=torch.bool).tril(len(k) - len(q))
-            scores = scores.masked_fill(~seen, -torch.inf)
-        lse = scores.logsumexp(-1, keepdim=True) if lse is None else lse
-        return (scores - lse.clamp(min=torch.finfo(lse.dtype).min)).exp(), lse
+        if sinks is None:
+            return grad_q, grad_k, grad_v, None, None
+        share = (sinks[:, None, None] - finite(lse)).exp()
+        return grad_q, grad_k, grad_v, -(share * delta).sum((1, 2)), None
 
 
 def wide(x: Tensor) -> Tensor:
@@ -70,8 +110,13 @@ def wide(x: Tensor) -> Tensor:
     return x.double() if x.dtype == torch.float64 else x.float()
 
 
+def finite(lse: Tensor) -> Tensor:
+    """Without the -inf of queries that see nothing, whose scores are -inf too."""
+    return lse.clamp(min=torch.finfo(lse.dtype).min)
+
+
 def by_sequence(
-    attend: Callable[[Tensor, Tensor, Tensor, bool, float], Tensor],
+    attend: Callable[[Tensor, Tensor, Tensor, Tensor | None, Settings], Tensor],
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -79,14 +124,23 @@ def by_sequence(
     cu_seqlens_k: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+    slopes: Tensor | None = None,
+    sinks: Tensor | None = None,
+    left: int = -1,
+    right: int = -1,
+    softcap: float = 0.0,
 ) -> Tensor:
     """Attention of each batch row or document by itself, key/value heads repeated."""
+    assert dropout == 0
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    settings = Settings(scale, slopes, left, 0 if causal else right, softcap)
     group = q.shape[-2] // k.shape[-2]
     k, v = k.repeat_interleave(group, -2), v.repeat_interleave(group, -2)
     if cu_seqlens_q is None:
         rows = zip(q, k, v, strict=True)
-        return torch.stack([attend(*row, causal, scale) for row in rows])
+        return torch.stack([attend(*row, sinks, settings) for row in rows])
     assert cu_seqlens_k is not None
     pieces = zip(
         q.tensor_split(cu_seqlens_q[1:-1].tolist()),
@@ -94,11 +148,56 @@ def by_sequence(
         v.tensor_split(cu_seqlens_k[1:-1].tolist()),
         strict=True,
     )
-    return torch.cat([attend(*piece, causal, scale) for piece in pieces])
+    return torch.cat([attend(*piece, sinks, settings) for piece in pieces])
 
 
 naive = partial(by_sequence, one_sequence)
 saved_output = partial(by_sequence, SavedOutput.apply)
+
+
+@functools.cache
+def torch_mask(
+    tokens: int, documents: tuple[int, ...], slopes: tuple[float, ...], left: int, right: int
+) -> Tensor:
+    """The mask, or the bias where there are slopes, that tells torch's attention what ours knows by its arguments."""
+    settings = Settings(1.0, None, left, right, 0.0)
+    document = torch.bucketize(torch.arange(tokens), torch.tensor(documents), right=True)
+    seen = ~settings.hidden(tokens, tokens) & (document[:, None] == document)
+    if not slopes:
+        return seen
+    bias = -torch.tensor(slopes)[:, None, None] * settings.distances(tokens, tokens).abs()
+    return bias.masked_fill(~seen, -torch.inf)
+
+
+def torch_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor | None,
+    _cu_seqlens_k: Tensor | None,
+    causal: bool,
+    _scale: None = None,
+    _dropout: float = 0.0,
+    _seed: int = 0,
+    slopes: Tensor | None = None,
+    _sinks: None = None,
+    left: int = -1,
+    right: int = -1,
+) -> Tensor:
+    """torch's scaled_dot_product_attention on the bench's inputs; a mask is made once and not counted."""
+    packed = cu_seqlens_q is not None
+    if packed or slopes is not None or left >= 0:
+        documents = tuple(cu_seqlens_q.tolist()) if cu_seqlens_q is not None else ()
+        numbers = () if slopes is None else tuple(slopes.tolist())
+        tokens = len(q) if packed else q.shape[1]
+        mask = torch_mask(tokens, documents, numbers, left, 0 if causal else right)
+        causal = False
+    else:
+        mask = None
+    query, key, value = ((x.unsqueeze(0) if packed else x).transpose(1, 2) for x in (q, k, v))
+    attended = scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
+    attended = attended.transpose(1, 2)
+    return attended[0] if packed else attended
 
 
 def heads(
@@ -138,6 +237,33 @@ def bounds(*lengths: int) -> Tensor:
 
 NONE = (None, None)
 
+
+def features(
+    dtype: torch.dtype,
+    num_heads: int,
+    *,
+    causal: bool = False,
+    alibi: bool = False,
+    sinks: bool = False,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+) -> tuple[object, ...]:
+    """The operator's arguments from ``causal`` on."""
+    wide_dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    return (
+        causal,
+        None,
+        0.0,
+        0,
+        alibi_slopes(num_heads) if alibi else None,
+        random(num_heads, dtype=wide_dtype) if sinks else None,
+        *window,
+        softcap,
+    )
+
+
+EVERY_FEATURE = {"alibi": True, "sinks": True, "softcap": 2.0}
+
 CASES = OperatorCases(
     operator=lambda *inputs: torch.ops.mindspeed.flash_attention(*inputs)[0],
     naive=naive,
@@ -172,6 +298,50 @@ CASES = OperatorCases(
             True,
         ),
         "own scale": lambda dtype: (*heads((1, 50), 16)(dtype), *NONE, True, 0.7),
+        "small, every feature": lambda dtype: (
+            *heads((1, 4), 5, keys=6)(dtype),
+            *NONE,
+            *features(dtype, 2, window=(2, 1), **EVERY_FEATURE),
+        ),
+        **{
+            name: lambda dtype, chosen=chosen: (
+                *heads((1, 170), 16, 4, 2)(dtype),
+                *NONE,
+                *features(dtype, 4, **chosen),
+            )
+            for name, chosen in {
+                "ALiBi": {"alibi": True},
+                "ALiBi, causal": {"alibi": True, "causal": True},
+                "sinks": {"sinks": True},
+                "soft-cap": {"softcap": 1.5, "causal": True},
+                "window": {"window": (20, 10)},
+                "window to the left": {"window": (130, -1)},
+                "window to the right": {"window": (-1, 3)},
+                "window, causal": {"window": (40, 5), "causal": True},
+                "own key": {"window": (0, 0)},
+            }.items()
+        },
+        "window beside the keys": lambda dtype: (
+            *heads((1, 170), 16, keys=40)(dtype),
+            *NONE,
+            *features(dtype, 2, window=(3, 5), sinks=True),
+        ),
+        "several tasks a head": lambda dtype: (
+            *heads((1, 600), 16, 4, 2)(dtype),
+            *NONE,
+            *features(dtype, 4, causal=True),
+        ),
+        "several tasks a head, every feature": lambda dtype: (
+            *heads((1, 530), 24, 4, 2, keys=600, value_size=16)(dtype),
+            *NONE,
+            *features(dtype, 4, causal=True, window=(300, -1), **EVERY_FEATURE),
+        ),
+        "packed, every feature": lambda dtype: (
+            *heads((150,), 48, 6, 2, keys=160, value_size=32)(dtype),
+            bounds(0, 101, 0, 2, 47, 0),
+            bounds(5, 101, 0, 1, 53, 0),
+            *features(dtype, 6, causal=True, window=(60, 0), **EVERY_FEATURE),
+        ),
         "packed documents": lambda dtype: (
             *heads((150,), 16, 4, 2)(dtype),
             bounds(0, 101, 0, 2, 47, 0),
@@ -187,9 +357,27 @@ CASES = OperatorCases(
         "strided": lambda dtype: (*packed_halves(dtype), *NONE, True),
         "empty": lambda dtype: (*heads((0,), 16)(dtype), bounds(0, 0), bounds(0, 0), True),
     },
+    peers={"sdpa": torch_attention},
     bench={
         "1x1024x8x64, causal": lambda dtype: (*heads((1, 1024), 64, 8, 8)(dtype), *NONE, True),
         "1x4096x8x64, causal": lambda dtype: (*heads((1, 4096), 64, 8, 8)(dtype), *NONE, True),
+        "1x4096x4x128, causal": lambda dtype: (*heads((1, 4096), 128, 4, 4)(dtype), *NONE, True),
         "1x1024x8x64, full": lambda dtype: (*heads((1, 1024), 64, 8, 8)(dtype), *NONE, False),
+        "8 documents of 512, 8x64": lambda dtype: (
+            *heads((4096,), 64, 8, 8)(dtype),
+            bounds(*[512] * 8),
+            bounds(*[512] * 8),
+            True,
+        ),
+        "1x4096x8x64, ALiBi": lambda dtype: (
+            *heads((1, 4096), 64, 8, 8)(dtype),
+            *NONE,
+            *features(dtype, 8, causal=True, alibi=True)[:-1],
+        ),
+        "1x4096x8x64, window 512": lambda dtype: (
+            *heads((1, 4096), 64, 8, 8)(dtype),
+            *NONE,
+            *features(dtype, 8, causal=True, window=(511, 0))[:-1],
+        ),
     },
 )

@@ -11,6 +11,7 @@ from torch import Tensor
 import mindspeed_core  # noqa: F401  (loads libmindspeed, which registers the operators)
 from mindspeed_core.ops import flash_attention
 from mindspeed_core.ops.linear_cross_entropy import linear_cross_entropy
+from mindspeed_core.ops.scaled_dot_product_attention import scaled_dot_product_attention
 
 __all__ = [
     "add_rms_norm",
@@ -21,6 +22,7 @@ __all__ = [
     "linear_cross_entropy",
     "rms_norm",
     "rotary_embedding",
+    "scaled_dot_product_attention",
     "swiglu",
 ]
 

@@ -1,7 +1,7 @@
 """Exact attention whose memory grows with the sequence, not with its square.
 
 ``flash_attention`` is the function; ``FlashAttention`` is a self-attention layer with its projections, to be put in the
-place of any other.
+place of any other; ``alibi_slopes`` gives the slopes of ALiBi's paper. docs/operators/flash_attention.md tells more.
 """
 
 import torch
@@ -9,12 +9,31 @@ from torch import Tensor, nn
 
 import mindspeed_core  # noqa: F401  (loads libmindspeed, which registers the operators)
 
-__all__ = ["FlashAttention", "flash_attention"]
+__all__ = ["FlashAttention", "alibi_slopes", "flash_attention"]
 
 
 def _draw_seed() -> int:
     """A seed from torch's default generator, so that torch.manual_seed repeats a run's dropout."""
     return int(torch.randint(2**62, (), dtype=torch.int64, device="cpu").item())
+
+
+def _arithmetic_dtype(x: Tensor) -> torch.dtype:
+    """What the kernels compute in: float32, or float64 for float64."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def alibi_slopes(num_heads: int) -> Tensor:
+    """The slopes of Press et al. 2022 (arXiv 2108.12409), float32 [num_heads].
+
+    2^(-8/n), 2^(-16/n), ... for n heads if n is a power of two; else those of the power below, then every other one of
+    the power above, as the paper's code has it. Raises ValueError for num_heads below 1.
+    """
+    if num_heads < 1:
+        raise ValueError(f"alibi_slopes: num_heads must be at least 1, got {num_heads}")
+    power = 2 ** (num_heads.bit_length() - 1)
+    exponents = [(i + 1) / power for i in range(power)]
+    exponents += [(i + 0.5) / power for i in range(0, 2 * (num_heads - power), 2)]
+    return torch.tensor([2 ** (-8 * exponent) for exponent in exponents[:num_heads]])
 
 
 def flash_attention(
@@ -28,23 +47,46 @@ def flash_attention(
     scale: float | None = None,
     dropout: float = 0.0,
     seed: int | None = None,
+    alibi_slopes: Tensor | None = None,
+    sinks: Tensor | None = None,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
 ) -> Tensor:
-    """``dropout(softmax(scale * q k^T)) v`` for each sequence and head.
+    """``dropout(softmax(softcap(scale * q k^T) - slope * distance)) v`` for each sequence and head.
 
     q [B, S, H, D], k [B, L, K, D], v [B, L, K, E], H a multiple of K: query head h uses key/value head h // (H // K).
     With ``cu_seqlens``, int32 [documents + 1] from 0 to T, the documents lie one after another in q [T, H, D], k and v,
     and each attends to itself alone; ``cu_seqlens_k`` where keys are cut elsewhere than queries. One dtype of float32,
     bfloat16, float16, float64; unit last stride, others free.
 
-    ``causal``: query i sees keys up to i + L - S. ``scale``: 1 / sqrt(D) unless given. ``dropout`` drops attention
-    weights with that probability; ``seed`` fixes which (None: drawn from torch's default generator).
-    Returns [.., H, E]; a query that sees no key gives 0. Raises ValueError on other shapes, dtypes and values.
+    Query i stands at place p = i + L - S among the keys. ``causal``: it sees keys j up to p. ``window_size`` (left,
+    right): keys from p - left to p + right, -1 no bound. ``alibi_slopes`` float32 [H]: subtracts slope * abs(p - j).
+    ``softcap`` c: a scaled score s becomes c * tanh(s / c); 0 is none. ``sinks`` [H], float32 (float64 for float64): a
+    score a head that joins the softmax's denominator alone. ``scale``: 1 / sqrt(D) unless given. ``dropout`` drops
+    attention weights with that probability; ``seed`` fixes which (None: drawn from torch's default generator).
+
+    Returns [.., H, E], differentiable in q, k, v and sinks; a query that sees no key gives 0. Raises ValueError on
+    other shapes, dtypes and values. ``torch.ops.mindspeed.flash_attention`` returns log-sum-exp too.
     """
     if dropout > 0 and seed is None:
         seed = _draw_seed()
+    if len(window_size) != 2:
+        raise ValueError(f"flash_attention: window_size must be (left, right), got {window_size}")
     bounds_k = cu_seqlens if cu_seqlens_k is None else cu_seqlens_k
     out, _ = torch.ops.mindspeed.flash_attention(
-        q, k, v, cu_seqlens, bounds_k, causal, scale, dropout, seed or 0
+        q,
+        k,
+        v,
+        cu_seqlens,
+        bounds_k,
+        causal,
+        scale,
+        dropout,
+        seed or 0,
+        alibi_slopes,
+        sinks,
+        *window_size,
+        softcap,
     )
     return out
 
@@ -53,7 +95,9 @@ class FlashAttention(nn.Module):
     """Multi-head self-attention with its projections: x [B, S, N] to [B, S, N].
 
     ``num_key_value_heads`` below ``num_heads`` shares each key/value head among a group of query heads. ``dropout``
-    acts on the attention weights in training only. Raises ValueError where the sizes do not divide.
+    acts on the attention weights in training only. ``window_size`` and ``softcap`` as in ``flash_attention``; ``alibi``
+    takes the slopes of ``alibi_slopes``; ``sinks`` learns a sink logit a head, 0 at first. Raises ValueError where the
+    sizes do not divide.
     """
 
     def __init__(
@@ -64,6 +108,10 @@ class FlashAttention(nn.Module):
         dropout: float = 0.0,
         bias: bool = False,
         causal: bool = True,
+        window_size: tuple[int, int] = (-1, -1),
+        softcap: float = 0.0,
+        alibi: bool = False,
+        sinks: bool = False,
     ) -> None:
         """Make the four projections with torch's default initialisation of linear layers."""
         super().__init__()
@@ -82,11 +130,15 @@ class FlashAttention(nn.Module):
         self.head_size = hidden_size // num_heads
         self.dropout = dropout
         self.causal = causal
+        self.window_size = window_size
+        self.softcap = softcap
         key_value_size = num_key_value_heads * self.head_size
         self.q_proj = nn.Linear(hidden_size, hidden_size, bias=bias)
         self.k_proj = nn.Linear(hidden_size, key_value_size, bias=bias)
         self.v_proj = nn.Linear(hidden_size, key_value_size, bias=bias)
         self.o_proj = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.alibi = alibi
+        self.sinks = nn.Parameter(torch.zeros(num_heads)) if sinks else None
 
     def forward(self, x: Tensor, cu_seqlens: Tensor | None = None) -> Tensor:
         """Attend within each row of x [B, S, N], or within documents of the B * S tokens by cu_seqlens."""
@@ -102,9 +154,17 @@ class FlashAttention(nn.Module):
             cu_seqlens=cu_seqlens,
             causal=self.causal,
             dropout=self.dropout if self.training else 0.0,
+            alibi_slopes=alibi_slopes(query.shape[-2]).to(query.device) if self.alibi else None,
+            sinks=None if self.sinks is None else self.sinks.to(_arithmetic_dtype(query)),
+            window_size=self.window_size,
+            softcap=self.softcap,
         )
         return self.o_proj(attended.reshape(x.shape))
 
     def extra_repr(self) -> str:
         """What print(module) adds: the settings that the projections do not show."""
-        return f"head_size={self.head_size}, dropout={self.dropout}, causal={self.causal}"
+        return (
+            f"head_size={self.head_size}, dropout={self.dropout}, causal={self.causal}, "
+            f"window_size={self.window_size}, softcap={self.softcap}, "
+            f"alibi={self.alibi}, sinks={self.sinks is not None}"
+        )

@@ -6,13 +6,12 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/logsumexp.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include <limits>
 
-#include "ops/flash_attention/flash_attention.h"
+#include "ops/flash_attention/attention_settings.h"
 #include "ops/flash_attention/sequences.h"
 #include "ops/rows.h"
 
@@ -58,14 +57,20 @@ at::Tensor dropout_factors(
 // Everything of one sequence that forward and backward both need, in the arithmetic type.
 struct Sequence {
   at::Tensor q_SHD, k_LHD, v_LHE;  // key/value heads repeated to the query heads
-  at::Tensor scores_HSL;           // scaled, -inf where not seen
-  at::Tensor lse_HS;
-  at::Tensor probabilities_HSL;
-  at::Tensor factors_HSL;  // dropout, undefined without
+  at::Tensor scores_HSL;           // after soft-cap and ALiBi, -inf where not seen
+  at::Tensor bend_HSL;             // tanh(s / cap), undefined without soft-cap
+  at::Tensor factors_HSL;          // dropout, undefined without
 };
 
 at::Tensor flatten_tokens(const at::Tensor& x) {
   return x.dim() == 4 ? x.flatten(0, 1) : x;
+}
+
+// [S, L]: place of the query among the keys, minus place of the key.
+at::Tensor distances(int64_t queries, int64_t keys, const at::TensorOptions& options) {
+  const auto integers = options.dtype(at::kLong);
+  return (at::arange(queries, integers) + (keys - queries)).unsqueeze(1) -
+         at::arange(keys, integers).unsqueeze(0);
 }
 
 Sequence make_sequence(
@@ -73,10 +78,7 @@ Sequence make_sequence(
     const at::Tensor& k,
     const at::Tensor& v,
     const SequenceRange& range,
-    bool causal,
-    double scale,
-    double dropout,
-    int64_t seed) {
+    const AttentionSettings& settings) {
   const at::ScalarType type = arithmetic_type(q);
   const int64_t group = q.size(-2) / k.size(-2);
   const int64_t queries = range.query_end - range.query_begin;
@@ -88,80 +90,101 @@ Sequence make_sequence(
   s.q_SHD = flatten_tokens(q).narrow(0, range.query_begin, queries).to(type);
   s.k_LHD = key_rows(k);
   s.v_LHE = key_rows(v);
-  s.scores_HSL = at::einsum("shd,lhd->hsl", {s.q_SHD, s.k_LHD}) * scale;
-  if (causal) {
-    const auto integers = q.options().dtype(at::kLong);
-    const at::Tensor last_S1 = (at::arange(queries, integers) + (keys - queries)).unsqueeze(1);
-    const at::Tensor hidden_SL = at::arange(keys, integers).unsqueeze(0).gt(last_S1);
-    s.scores_HSL = s.scores_HSL.masked_fill(hidden_SL, -std::numeric_limits<double>::infinity());
+  s.scores_HSL = at::einsum("shd,lhd->hsl", {s.q_SHD, s.k_LHD}) * settings.scale_of(q);
+  if (settings.softcap > 0) {
+    s.bend_HSL = (s.scores_HSL / settings.softcap).tanh();
+    s.scores_HSL = s.bend_HSL * settings.softcap;
   }
-  if (keys == 0) {
-    s.lse_HS = at::zeros({q.size(-2), queries}, q.options().dtype(type)) -
-               std::numeric_limits<double>::infinity();
-  } else {
-    s.lse_HS = at::logsumexp(s.scores_HSL, {-1});
+  const at::Tensor distance_SL = distances(queries, keys, q.options());
+  if (settings.alibi_slopes) {
+    const at::Tensor slopes_H11 = settings.alibi_slopes->to(type).view({-1, 1, 1});
+    s.scores_HSL = s.scores_HSL - slopes_H11 * distance_SL.abs().to(type);
   }
-  const at::Tensor finite_lse = s.lse_HS.masked_fill(s.lse_HS.isinf(), 0).unsqueeze(-1);
-  s.probabilities_HSL = (s.scores_HSL - finite_lse).exp();
-  if (dropout > 0) {
-    s.factors_HSL = dropout_factors(q.size(-2), range, dropout, seed, q.options().dtype(type));
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (settings.window_left >= 0) {
+    s.scores_HSL = s.scores_HSL.masked_fill(distance_SL.gt(settings.window_left), -infinity);
+  }
+  if (settings.right_bound() >= 0) {
+    s.scores_HSL = s.scores_HSL.masked_fill(distance_SL.lt(-settings.right_bound()), -infinity);
+  }
+  if (settings.dropout > 0) {
+    s.factors_HSL = dropout_factors(
+        q.size(-2), range, settings.dropout, settings.seed, q.options().dtype(type));
   }
   return s;
 }
 
-at::Tensor dropped(const Sequence& s) {
-  return s.factors_HSL.defined() ? s.probabilities_HSL * s.factors_HSL : s.probabilities_HSL;
+// [H, S]; -inf for a query that sees neither key nor sink.
+at::Tensor log_sum_exp(const Sequence& s, const AttentionSettings& settings) {
+  const int64_t heads = s.scores_HSL.size(0), queries = s.scores_HSL.size(1);
+  // one column of -inf where there is no sink: a sum over no key at all is refused by logsumexp
+  const at::Tensor sinks_HS1 = settings.sinks
+                                   ? settings.sinks->view({-1, 1, 1}).expand({heads, queries, 1})
+                                   : at::full(
+                                         {heads, queries, 1},
+                                         -std::numeric_limits<double>::infinity(),
+                                         s.scores_HSL.options());
+  return at::logsumexp(at::cat({s.scores_HSL, sinks_HS1}, -1), {-1});
+}
+
+at::Tensor probabilities(const Sequence& s, const at::Tensor& lse_HS) {
+  return (s.scores_HSL - lse_HS.masked_fill(lse_HS.isinf(), 0).unsqueeze(-1)).exp();
+}
+
+at::Tensor dropped(const Sequence& s, const at::Tensor& probabilities_HSL) {
+  return s.factors_HSL.defined() ? probabilities_HSL * s.factors_HSL : probabilities_HSL;
+}
+
+// [B, H, S] or [H, T] as [H, tokens], and back.
+at::Tensor flatten_lse(const at::Tensor& lse) {
+  return lse.dim() == 3 ? lse.transpose(0, 1).flatten(1, 2) : lse;
+}
+
+at::Tensor lse_of_shape(const at::Tensor& lse_HT, const at::Tensor& q, bool packed) {
+  if (packed) return lse_HT;
+  return lse_HT.view({q.size(-2), q.size(0), q.size(1)}).transpose(0, 1).contiguous();
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> flash_attention_forward(
+AttentionOutputs flash_attention_forward(
     const at::Tensor& q,
     const at::Tensor& k,
     const at::Tensor& v,
-    const std::optional<at::Tensor>& cu_seqlens_q,
-    const std::optional<at::Tensor>& cu_seqlens_k,
-    bool causal,
-    double scale,
-    double dropout,
-    int64_t seed) {
-  check_flash_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, dropout);
+    const AttentionSettings& settings) {
+  check_flash_attention(q, k, v, settings);
   std::vector<int64_t> out_sizes = q.sizes().vec();
   out_sizes.back() = v.size(-1);
   at::Tensor out = at::empty(out_sizes, q.options());
   at::Tensor out_tokens = flatten_tokens(out);
-  const int64_t tokens = out_tokens.size(0);
-  at::Tensor lse_HT = at::empty({q.size(-2), tokens}, q.options().dtype(arithmetic_type(q)));
-  for (const SequenceRange& range : attention_sequences(q, k, cu_seqlens_q, cu_seqlens_k)) {
-    const Sequence s = make_sequence(q, k, v, range, causal, scale, dropout, seed);
+  at::Tensor lse_HT =
+      at::empty({q.size(-2), out_tokens.size(0)}, q.options().dtype(arithmetic_type(q)));
+  for (const SequenceRange& range : attention_sequences(q, k, settings)) {
+    const Sequence s = make_sequence(q, k, v, range, settings);
+    const at::Tensor lse_HS = log_sum_exp(s, settings);
     const int64_t queries = range.query_end - range.query_begin;
     out_tokens.narrow(0, range.query_begin, queries)
-        .copy_(at::einsum("hsl,lhe->she", {dropped(s), s.v_LHE}));
-    lse_HT.narrow(1, range.query_begin, queries).copy_(s.lse_HS);
+        .copy_(at::einsum("hsl,lhe->she", {dropped(s, probabilities(s, lse_HS)), s.v_LHE}));
+    lse_HT.narrow(1, range.query_begin, queries).copy_(lse_HS);
   }
-  if (cu_seqlens_q) return {out, lse_HT};
-  return {out, lse_HT.view({q.size(-2), q.size(0), q.size(1)}).transpose(0, 1).contiguous()};
+  return {out, lse_of_shape(lse_HT, q, settings.packed())};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_backward(
+AttentionGradients flash_attention_backward(
     const at::Tensor& grad_out,
     const at::Tensor& q,
     const at::Tensor& k,
     const at::Tensor& v,
     const at::Tensor& out,
-    const at::Tensor& /*log_sum_exp*/,
-    const std::optional<at::Tensor>& cu_seqlens_q,
-    const std::optional<at::Tensor>& cu_seqlens_k,
-    bool causal,
-    double scale,
-    double dropout,
-    int64_t seed) {
+    const at::Tensor& lse,
+    const AttentionSettings& settings,
+    const std::optional<at::Tensor>& grad_lse) {
   const at::ScalarType type = arithmetic_type(q);
   at::Tensor grad_q = at::empty(q.sizes(), q.options());
   at::Tensor grad_k = at::empty(k.sizes(), k.options());
   at::Tensor grad_v = at::empty(v.sizes(), v.options());
-  for (const SequenceRange& range : attention_sequences(q, k, cu_seqlens_q, cu_seqlens_k)) {
-    const Sequence s = make_sequence(q, k, v, range, causal, scale, dropout, seed);
+  for (const SequenceRange& range : attention_sequences(q, k, settings)) {
+    const Sequence s = make_sequence(q, k, v, range, settings);
     const int64_t queries = range.query_end - range.query_begin;
     const int64_t keys = range.key_end - range.key_begin;
     auto query_rows = [&](const at::Tensor& x) {
@@ -170,19 +193,25 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_backward(
     auto key_rows = [&](const at::Tensor& x) {
       return flatten_tokens(x).narrow(0, range.key_begin, keys);
     };
+    auto of_queries = [&](const at::Tensor& x) {
+      return flatten_lse(x).narrow(1, range.query_begin, queries);
+    };
     auto sum_groups = [&](const at::Tensor& x) {
       return x.view({keys, k.size(-2), q.size(-2) / k.size(-2), x.size(-1)}).sum(2);
     };
+    const at::Tensor probabilities_HSL = probabilities(s, of_queries(lse));
     const at::Tensor grad_SHE = query_rows(grad_out).to(type);
-    const at::Tensor delta_HS1 = (grad_SHE * query_rows(out).to(type)).sum(-1).t().unsqueeze(-1);
-    at::Tensor grad_p = at::einsum("she,lhe->hsl", {grad_SHE, s.v_LHE});
-    if (s.factors_HSL.defined()) grad_p = grad_p * s.factors_HSL;
-    const at::Tensor grad_scores = s.probabilities_HSL * (grad_p - delta_HS1) * scale;
+    at::Tensor delta_HS = (grad_SHE * query_rows(out).to(type)).sum(-1).t();
+    if (grad_lse) delta_HS = delta_HS - of_queries(*grad_lse);
+    const at::Tensor grad_p = dropped(s, at::einsum("she,lhe->hsl", {grad_SHE, s.v_LHE}));
+    at::Tensor grad_scores = probabilities_HSL * (grad_p - delta_HS.unsqueeze(-1));
+    if (s.bend_HSL.defined()) grad_scores = grad_scores * (1 - s.bend_HSL.square());
+    grad_scores = grad_scores * settings.scale_of(q);
     query_rows(grad_q).copy_(at::einsum("hsl,lhd->shd", {grad_scores, s.k_LHD}));
     key_rows(grad_k).copy_(
         sum_groups(at::einsum("hsl,shd->lhd", {grad_scores, s.q_SHD}).contiguous()));
-    key_rows(grad_v).copy_(
-        sum_groups(at::einsum("hsl,she->lhe", {dropped(s), grad_SHE}).contiguous()));
+    key_rows(grad_v).copy_(sum_groups(
+        at::einsum("hsl,she->lhe", {dropped(s, probabilities_HSL), grad_SHE}).contiguous()));
   }
   return {grad_q, grad_k, grad_v};
 }

@@ -38,19 +38,16 @@ std::vector<int64_t> read_bounds(const char* name, const at::Tensor& cu_seqlens,
 }  // namespace
 
 std::vector<SequenceRange> attention_sequences(
-    const at::Tensor& q,
-    const at::Tensor& k,
-    const std::optional<at::Tensor>& cu_seqlens_q,
-    const std::optional<at::Tensor>& cu_seqlens_k) {
+    const at::Tensor& q, const at::Tensor& k, const AttentionSettings& settings) {
   std::vector<SequenceRange> sequences;
-  if (!cu_seqlens_q) {
+  if (!settings.packed()) {
     for (int64_t b = 0; b < q.size(0); ++b) {
       sequences.push_back({b * q.size(1), (b + 1) * q.size(1), b * k.size(1), (b + 1) * k.size(1)});
     }
     return sequences;
   }
-  const auto query_bounds = read_bounds("cu_seqlens_q", *cu_seqlens_q, q.size(0));
-  const auto key_bounds = read_bounds("cu_seqlens_k", *cu_seqlens_k, k.size(0));
+  const auto query_bounds = read_bounds("cu_seqlens_q", *settings.cu_seqlens_q, q.size(0));
+  const auto key_bounds = read_bounds("cu_seqlens_k", *settings.cu_seqlens_k, k.size(0));
   for (size_t i = 0; i + 1 < query_bounds.size(); ++i) {
     sequences.push_back({query_bounds[i], query_bounds[i + 1], key_bounds[i], key_bounds[i + 1]});
   }

@@ -5,8 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <vector>
+
+#include "ops/flash_attention/attention_settings.h"
 
 namespace mindspeed::ops {
 
@@ -22,9 +23,6 @@ struct SequenceRange {
 /// Throws ValueError if cumulative lengths do not start at 0, fall, or do not end at the number of
 /// tokens.
 std::vector<SequenceRange> attention_sequences(
-    const at::Tensor& q,
-    const at::Tensor& k,
-    const std::optional<at::Tensor>& cu_seqlens_q,
-    const std::optional<at::Tensor>& cu_seqlens_k);
+    const at::Tensor& q, const at::Tensor& k, const AttentionSettings& settings);
 
 }  // namespace mindspeed::ops
