@@ -65,10 +65,10 @@ def interleaved(runs: dict[str, Callable[[], None]], rounds: int) -> dict[str, l
 
 
 def contestants(cases: OperatorCases) -> dict[str, Callable[..., Any]]:
-    """Ours, the plain formula, and the plain formula through torch.compile."""
+    """Ours, the plain formula, the plain formula through torch.compile, and peers that the cases name."""
     ours, naive = cases.in_place or (cases.operator, cases.naive)
     torch.compiler.reset()
-    return {"ours": ours, "eager": naive, "compile": torch.compile(naive)}
+    return {"ours": ours, "eager": naive, "compile": torch.compile(naive), **cases.peers}
 
 
 def measure(name: str, label: str, dtype_name: str, rounds: int) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def measure(name: str, label: str, dtype_name: str, rounds: int) -> dict[str, An
     }
     if cases.bytes_moved is not None:
         row["ours_gb_per_s"] = cases.bytes_moved(*inputs) / 1e6 / row["ours_ms"]
-    for peer in ("eager", "compile"):
+    for peer in (name for name in runs if name != "ours"):
         ratios = [theirs / ours for theirs, ours in zip(times[peer], times["ours"], strict=True)]
         low, middle, high = statistics.quantiles(ratios, n=4)
         row[f"{peer}_ratio"] = middle
@@ -96,7 +96,7 @@ def measure(name: str, label: str, dtype_name: str, rounds: int) -> dict[str, An
 def describe(row: dict[str, Any]) -> str:
     """One line of the printed table."""
     parts = [f"{row['operator']:21} {row['shape']:16} {row['dtype']:9} {row['ours_ms']:9.3f} ms"]
-    for peer in ("eager", "compile"):
+    for peer in (key.removesuffix("_ratio") for key in row if key.endswith("_ratio")):
         low, high = row[f"{peer}_quartiles"]
         parts.append(f"{peer} / ours {row[f'{peer}_ratio']:6.2f} [{low:.2f} .. {high:.2f}]")
     return "  ".join(parts)
