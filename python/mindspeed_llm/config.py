@@ -248,6 +248,9 @@ class TrainingConfig(Section):
     """tokens in a sample; documents are packed into it without padding"""
     max_steps: Count = 1000
     """optimizer steps"""
+    optimizer: Literal["adamw", "adamw_8bit", "lion", "muon"] = "adamw"
+    """`adamw`; `adamw_8bit`: moments in a quarter of the memory; `lion`; `muon`: hidden matrices orthogonalised, AdamW
+    for the rest"""
     lr: Positive = 3e-4
     """peak learning rate (of our optimizer; a script's own optimizer keeps its own)"""
     lr_schedule: Literal["constant", "cosine", "linear", "wsd"] = "cosine"
@@ -259,13 +262,19 @@ class TrainingConfig(Section):
     decay_fraction: Annotated[Number, Field(gt=0, le=1)] = 0.2
     """wsd: share of max_steps in which the learning rate falls"""
     weight_decay: PositiveOrZero = 0.1
-    """AdamW's decay of matrices; norms and biases have none"""
+    """decoupled decay of matrices; norms and biases have none"""
     adam_beta1: BelowOne = 0.9
     """decay of AdamW's mean"""
     adam_beta2: BelowOne = 0.95
     """decay of AdamW's mean square"""
     adam_eps: Positive = 1e-8
     """added to the root of AdamW's mean square"""
+    lion_beta1: BelowOne = 0.9
+    """decay of the mean whose sign is Lion's step"""
+    lion_beta2: BelowOne = 0.99
+    """decay of the mean that Lion keeps"""
+    muon_momentum: BelowOne = 0.95
+    """decay of Muon's momentum"""
     clip_norm: PositiveOrZero = 1.0
     """global gradient norm is scaled down to this; 0: off"""
     z_loss: PositiveOrZero = 0.0

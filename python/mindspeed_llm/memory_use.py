@@ -9,6 +9,9 @@ import torch
 if TYPE_CHECKING:
     from mindspeed_llm.config import TrainingArguments
 
+# of a parameter; muon's matrices have one moment, its embeddings two
+MOMENT_BYTES = {"adamw": 8, "adamw_8bit": 2, "lion": 4, "muon": 6}
+
 
 def peak_memory_bytes(device: torch.device) -> int:
     """Largest memory so far: of the device's allocator, or of the process on a CPU."""
@@ -32,7 +35,7 @@ def expected_bytes(
     bytes_per_value: int,
     process_bytes: int,
 ) -> int:
-    """Estimate for one process: fp32 weights, gradients and two AdamW moments, kept activations, the rest.
+    """Estimate for one process: fp32 weights, gradients and the optimizer's moments, kept activations, the rest.
 
     Args:
         num_parameters: of the whole model.
@@ -47,4 +50,5 @@ def expected_bytes(
     per_token = 4 * hidden + 2 * query + 2 * key_value + 3 * spec["mlp"]["intermediate_size"]
     tokens = micro_batch * args.training.seq_len
     activations = tokens * spec["num_layers"] * per_token * bytes_per_value
-    return process_bytes + 16 * num_parameters // shards + activations
+    per_parameter = 8 + MOMENT_BYTES[args.training.optimizer]
+    return process_bytes + per_parameter * num_parameters // shards + activations

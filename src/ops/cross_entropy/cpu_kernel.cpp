@@ -122,8 +122,8 @@ void forward(const CrossEntropyForward& args, int64_t begin, int64_t end) {
 }
 
 // d/ds_j of grad_loss loss + grad_log_prob log_prob = softmax_j on_softmax - [j = label] on_label -
-// everywhere. Maximum and log of the sum are subtracted one after the other: their sum would have
-// lost digits.
+// everywhere + softmax_j on_square, the last apart: beside a softmax near 1 it would be lost.
+// Maximum and log of the sum are subtracted one after the other: their sum would have lost digits.
 template <class Cap, class T>
 void backward(const CrossEntropyBackward& args, int64_t begin, int64_t end) {
   const sv::FloatTag d;
@@ -141,21 +141,24 @@ void backward(const CrossEntropyBackward& args, int64_t begin, int64_t end) {
     const float grad = args.grad_loss[row];
     const float grad_log_prob = args.grad_log_prob == nullptr ? 0.0F : args.grad_log_prob[row];
     const float log_sum_exp = args.maximum[row] + args.log_sum[row];
-    const auto on_softmax = hn::Set(d, grad * (1 + 2 * z_loss * log_sum_exp) - grad_log_prob);
+    const auto on_softmax = hn::Set(d, grad - grad_log_prob);
     const auto on_label = hn::Set(d, grad * (1 - smoothing) - grad_log_prob);
     const auto everywhere = hn::Set(d, grad * (smoothing / static_cast<float>(args.vocabulary)));
+    const auto on_square = hn::Set(d, grad * 2 * z_loss * log_sum_exp);
     const auto maximum = hn::Set(d, args.maximum[row]);
     const auto log_sum = hn::Set(d, args.log_sum[row]);
-    const auto before_slope = [&](sv::FloatVector value) {
-      const auto softmax = sv::exponential(d, hn::Sub(hn::Sub(value, maximum), log_sum));
-      return hn::Sub(hn::Mul(softmax, on_softmax), everywhere);
+    const auto softmax = [&](sv::FloatVector value) {
+      return sv::exponential(d, hn::Sub(hn::Sub(value, maximum), log_sum));
+    };
+    const auto slope = [&](sv::FloatVector p, sv::FloatVector target) {
+      return hn::MulAdd(p, on_square, hn::Sub(hn::Mul(p, on_softmax), target));
     };
     const auto at_label = cap.value(hn::Set(d, element(logits, label)));
     sv::for_each_vector(args.vocabulary, [&](auto access, size_t i) {
       const auto value = cap.value(access.load(d, logits + i));
-      access.store(cap.times_slope(before_slope(value), value), d, grad_logits + i);
+      access.store(cap.times_slope(slope(softmax(value), everywhere), value), d, grad_logits + i);
     });
-    const auto with_label = hn::Sub(before_slope(at_label), on_label);
+    const auto with_label = slope(softmax(at_label), hn::Add(on_label, everywhere));
     sv::Part{1}.store(cap.times_slope(with_label, at_label), d, grad_logits + label);
   }
 }
