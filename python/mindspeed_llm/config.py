@@ -249,8 +249,7 @@ class TrainingConfig(Section):
     max_steps: Count = 1000
     """optimizer steps"""
     optimizer: Literal["adamw", "adamw_8bit", "lion", "muon"] = "adamw"
-    """`adamw`; `adamw_8bit`: moments in a quarter of the memory; `lion`; `muon`: hidden matrices orthogonalised, AdamW
-    for the rest"""
+    """`adamw`, `adamw_8bit` (moments in 8 bits), `lion`, or `muon` (hidden matrices; AdamW for the rest)"""
     lr: Positive = 3e-4
     """peak learning rate (of our optimizer; a script's own optimizer keeps its own)"""
     lr_schedule: Literal["constant", "cosine", "linear", "wsd"] = "cosine"
@@ -269,12 +268,6 @@ class TrainingConfig(Section):
     """decay of AdamW's mean square"""
     adam_eps: Positive = 1e-8
     """added to the root of AdamW's mean square"""
-    lion_beta1: BelowOne = 0.9
-    """decay of the mean whose sign is Lion's step"""
-    lion_beta2: BelowOne = 0.99
-    """decay of the mean that Lion keeps"""
-    muon_momentum: BelowOne = 0.95
-    """decay of Muon's momentum"""
     clip_norm: PositiveOrZero = 1.0
     """global gradient norm is scaled down to this; 0: off"""
     z_loss: PositiveOrZero = 0.0

@@ -231,12 +231,8 @@ def _adamw_settings(training: "TrainingConfig") -> dict[str, Any]:
 
 MAKERS: dict[str, Callable[["TrainingConfig", list[dict[str, Any]]], torch.optim.Optimizer]] = {
     "adamw_8bit": lambda training, groups: AdamW8bit(groups, **_adamw_settings(training)),
-    "lion": lambda training, groups: Lion(
-        groups, lr=training.lr, betas=(training.lion_beta1, training.lion_beta2)
-    ),
-    "muon": lambda training, groups: Muon(
-        groups, momentum=training.muon_momentum, **_adamw_settings(training)
-    ),
+    "lion": lambda training, groups: Lion(groups, lr=training.lr),
+    "muon": lambda training, groups: Muon(groups, **_adamw_settings(training)),
 }
 # by class name, so that torch.optim.Muon is meant too
 NEED_WHOLE = {"AdamW8bit": WHOLE_PARAMETERS["adamw_8bit"], "Muon": WHOLE_PARAMETERS["muon"]}

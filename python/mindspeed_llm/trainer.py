@@ -29,6 +29,7 @@ from mindspeed_llm.metrics import MetricsLog
 from mindspeed_llm.models.causal_lm import CausalLM
 from mindspeed_llm.optimizers import (
     FusedAdamW,
+    NamedTensors,
     ScheduledOptimizer,
     TorchOptimizer,
     Updater,
@@ -388,8 +389,8 @@ def _make_updater(trainer: Trainer, engine: Any) -> Updater:
     training = trainer.args.training
     if _updates_in_engine(trainer):
         return FusedAdamW(engine, Schedule.from_config(training))
-    parameters = dict(engine.parameters())
-    model_parameters = dict(trainer.model.named_parameters())
+    parameters: NamedTensors = dict(engine.parameters())
+    model_parameters: NamedTensors = dict(trainer.model.named_parameters())
     if trainer.optimizer is not None:
         return TorchOptimizer(trainer.optimizer, trainer.lr_scheduler, parameters, model_parameters)
     schedule = Schedule.from_config(training)

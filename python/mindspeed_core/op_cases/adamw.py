@@ -62,7 +62,7 @@ def bench_moments() -> tuple[Tensors, Tensors]:
     return [torch.ones(shape) for shape in SHAPES], [torch.ones(shape) for shape in SHAPES]
 
 
-def torch_adamw(**which: bool) -> Callable[..., None]:
+def torch_adamw(fused: bool) -> Callable[..., None]:
     """One of torch's own multi-tensor steps of float32 parameters, on the same lists."""
 
     def step(
@@ -79,7 +79,8 @@ def torch_adamw(**which: bool) -> Callable[..., None]:
             maximize=False,
             decoupled_weight_decay=True,
             **{key: SETTINGS[key] for key in ("lr", "beta1", "beta2", "eps", "weight_decay")},
-            **which,
+            fused=fused,
+            foreach=not fused,
         )
 
     return step
@@ -115,7 +116,7 @@ def cases_of(
 
 
 TORCH_STEPS = {
-    "foreach": torch_adamw(foreach=True),
+    "foreach": torch_adamw(fused=False),
     "fused": torch_adamw(fused=True),
 }
 CASES = OperatorCases(

@@ -1,5 +1,7 @@
 """Output layer and cross entropy in one."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -7,13 +9,13 @@ from mindspeed_core.op_cases import OperatorCases, cross_entropy, random
 from mindspeed_core.op_cases.cross_entropy import SETTINGS, labels
 
 
-def token_losses(hidden: Tensor, weight: Tensor, labels: Tensor, *settings: float) -> Tensor:
+def token_losses(hidden: Tensor, weight: Tensor, labels: Tensor, *settings: Any) -> Tensor:
     """All logits, then one loss a token in float32 (float64 for float64)."""
     wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     return cross_entropy.naive((hidden @ weight.t()).to(wide), labels, *settings)
 
 
-def naive(hidden: Tensor, weight: Tensor, labels: Tensor, *settings: float) -> Tensor:
+def naive(hidden: Tensor, weight: Tensor, labels: Tensor, *settings: Any) -> Tensor:
     """The sum of all tokens' losses."""
     return token_losses(hidden, weight, labels, *settings).sum()
 
