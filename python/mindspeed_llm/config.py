@@ -261,6 +261,8 @@ class TrainingConfig(Section):
     """tokens in a sample; documents are packed into it without padding"""
     max_steps: Count = 1000
     """optimizer steps"""
+    optimizer: Literal["adamw", "adamw_8bit", "lion", "muon"] = "adamw"
+    """`adamw`, `adamw_8bit` (moments in 8 bits), `lion`, or `muon` (hidden matrices; AdamW for the rest)"""
     lr: Positive = 3e-4
     """peak learning rate (of our optimizer; a script's own optimizer keeps its own)"""
     lr_schedule: Literal["constant", "cosine", "linear", "wsd"] = "cosine"
@@ -272,7 +274,7 @@ class TrainingConfig(Section):
     decay_fraction: Annotated[Number, Field(gt=0, le=1)] = 0.2
     """wsd: share of max_steps in which the learning rate falls"""
     weight_decay: PositiveOrZero = 0.1
-    """AdamW's decay of matrices; norms and biases have none"""
+    """decoupled decay of matrices; norms and biases have none"""
     adam_beta1: BelowOne = 0.9
     """decay of AdamW's mean"""
     adam_beta2: BelowOne = 0.95

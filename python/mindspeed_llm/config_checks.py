@@ -7,6 +7,11 @@ if TYPE_CHECKING:
     from mindspeed_llm.config import TrainingArguments
 
 MICRO_BATCH_TOKENS = 8192
+# optimizers that need whole parameters, and what they would do to a shard
+WHOLE_PARAMETERS = {
+    "adamw_8bit": "its blocks of 256 elements would be cut differently on every number of processes",
+    "muon": "it cannot orthogonalise a matrix of which it sees only some rows",
+}
 
 
 class Problem(NamedTuple):
@@ -90,6 +95,12 @@ def _problems(args: "TrainingArguments") -> Iterator[Problem]:
             "training.micro_batch_size",
             f"training.micro_batch_size ({micro}) must divide training.batch_size"
             f" ({training.batch_size}); use {_nearest_divisor(training.batch_size, micro)}",
+        )
+    if parallel.fsdp and training.optimizer in WHOLE_PARAMETERS:
+        yield Problem(
+            "training.optimizer",
+            f"training.optimizer ({training.optimizer}) must be adamw or lion under parallel.fsdp:"
+            f" {WHOLE_PARAMETERS[training.optimizer]}; set parallel.fsdp: false",
         )
     if training.warmup_steps is not None and training.warmup_steps > training.max_steps:
         yield Problem(

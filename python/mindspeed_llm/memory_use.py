@@ -12,6 +12,9 @@ from mindspeed_llm.recompute import layer_choices
 if TYPE_CHECKING:
     from mindspeed_llm.config import TrainingArguments
 
+# of a parameter; muon's matrices have one moment, its embeddings two
+MOMENT_BYTES = {"adamw": 8, "adamw_8bit": 2, "lion": 4, "muon": 6}
+
 
 def peak_memory_bytes(device: torch.device) -> int:
     """Largest memory so far: of the device's allocator, or of the process on a CPU."""
@@ -45,7 +48,7 @@ def expected_bytes(
     bytes_per_value: int,
     process_bytes: int,
 ) -> int:
-    """Estimate for one process: fp32 weights, gradients and two AdamW moments, kept activations, the rest.
+    """Estimate for one process: fp32 weights, gradients and the optimizer's moments, kept activations, the rest.
 
     Args:
         num_parameters: of the whole model.
@@ -65,4 +68,5 @@ def expected_bytes(
     }
     per_token = sum(kept[choice] for choice in layer_choices(args, spec["num_layers"]))
     activations = micro_batch * args.training.seq_len * per_token * bytes_per_value
-    return process_bytes + 16 * num_parameters // shards + activations
+    per_parameter = 8 + MOMENT_BYTES[args.training.optimizer]
+    return process_bytes + per_parameter * num_parameters // shards + activations

@@ -1,16 +1,23 @@
-"""The two ways of updating weights behind one interface: our fused AdamW, or a script's torch optimizer.
+"""The ways of updating weights behind one interface: the engine's AdamW, an optimizer that the configuration names,
+or a script's torch optimizer.
 
 Tensor state goes into checkpoints under ``optimizer.KEY.PARAMETER``, everything else as JSON.
 """
 
 import json
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from mindspeed_core.optimizers import AdamW8bit, Lion, Muon
+from mindspeed_llm.config_checks import WHOLE_PARAMETERS
 from mindspeed_llm.errors import ConfigError, TrainingError
 from mindspeed_llm.schedules import Schedule
+
+if TYPE_CHECKING:
+    from mindspeed_llm.config import TrainingConfig
 
 NamedTensors = dict[str, torch.Tensor]
 
@@ -100,6 +107,11 @@ class TorchOptimizer:
                         f"optimizer: {self.kind} must update parameters of the model, got another"
                         f" tensor of shape {list(tensor.shape)}; make it from model.parameters()"
                     )
+                if self.kind in NEED_WHOLE and parameters[name] is not model_parameters[name]:
+                    raise ConfigError(
+                        f"optimizer: {self.kind} must have whole parameters:"
+                        f" {NEED_WHOLE[self.kind]}; set parallel.fsdp: false"
+                    )
                 self._names.append(name)
                 group["params"][index] = parameters[name]
 
@@ -164,6 +176,66 @@ class TorchOptimizer:
         """A phrase for the plan."""
         rate = f"{self.kind}, lr {self.optimizer.param_groups[0]['lr']:g}"
         return f"{rate}, {type(self.scheduler).__name__}" if self.scheduler else rate
+
+
+class ScheduledOptimizer(TorchOptimizer):
+    """An optimizer that the configuration names, with the configured schedule."""
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, schedule: Schedule, parameters: NamedTensors
+    ) -> None:
+        super().__init__(optimizer, None, parameters, parameters)
+        self.schedule = schedule
+
+    def step(self, step: int, loss: float, finite: bool) -> float:
+        """See ``Updater``; the learning rate is a function of the step alone."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.schedule(step)
+        return super().step(step, loss, finite)
+
+    def describe(self) -> str:
+        """A phrase for the plan."""
+        return f"fused {self.kind}, lr {self.schedule.describe()}"
+
+
+def parameter_groups(parameters: NamedTensors, weight_decay: float) -> list[dict[str, Any]]:
+    """Groups for an optimizer of ours: hidden matrices, embedding and output layer, and norms and biases.
+
+    All but the last decay. Only the first is Muon's.
+    """
+    groups: dict[str, dict[str, Any]] = {
+        "hidden": {"weight_decay": weight_decay, "use_muon": True},
+        "vocabulary": {"weight_decay": weight_decay, "use_muon": False},
+        "vectors": {"weight_decay": 0.0, "use_muon": False},
+    }
+    for name, tensor in parameters.items():
+        of_vocabulary = name.startswith(("model.embed_tokens.", "lm_head."))
+        kind = "vectors" if tensor.dim() < 2 else "vocabulary" if of_vocabulary else "hidden"
+        groups[kind].setdefault("params", []).append(tensor)
+    return [group for group in groups.values() if "params" in group]
+
+
+def make_optimizer(training: "TrainingConfig", parameters: NamedTensors) -> torch.optim.Optimizer:
+    """The optimizer that ``training.optimizer`` names, over the engine's parameters."""
+    groups = parameter_groups(parameters, training.weight_decay)
+    return MAKERS[training.optimizer](training, groups)
+
+
+def _adamw_settings(training: "TrainingConfig") -> dict[str, Any]:
+    return {
+        "lr": training.lr,
+        "betas": (training.adam_beta1, training.adam_beta2),
+        "eps": training.adam_eps,
+    }
+
+
+MAKERS: dict[str, Callable[["TrainingConfig", list[dict[str, Any]]], torch.optim.Optimizer]] = {
+    "adamw_8bit": lambda training, groups: AdamW8bit(groups, **_adamw_settings(training)),
+    "lion": lambda training, groups: Lion(groups, lr=training.lr),
+    "muon": lambda training, groups: Muon(groups, **_adamw_settings(training)),
+}
+# by class name, so that torch.optim.Muon is meant too
+NEED_WHOLE = {"AdamW8bit": WHOLE_PARAMETERS["adamw_8bit"], "Muon": WHOLE_PARAMETERS["muon"]}
 
 
 def _check_kind(kind: str, values: dict[str, Any]) -> None:

@@ -27,7 +27,14 @@ from mindspeed_llm.loss_guard import LossGuard
 from mindspeed_llm.memory_use import expected_bytes, peak_memory_bytes, pool_use, resident_bytes
 from mindspeed_llm.metrics import MetricsLog
 from mindspeed_llm.models.causal_lm import CausalLM
-from mindspeed_llm.optimizers import FusedAdamW, TorchOptimizer, Updater
+from mindspeed_llm.optimizers import (
+    FusedAdamW,
+    NamedTensors,
+    ScheduledOptimizer,
+    TorchOptimizer,
+    Updater,
+    make_optimizer,
+)
 from mindspeed_llm.output_folder import prepare_output_folder, starting_checkpoint
 from mindspeed_llm.peak_rate import PeakRate, peak_rate
 from mindspeed_llm.plan import Plan
@@ -51,7 +58,7 @@ class Trainer:
     Args:
         model: from ``AutoModelForCausalLM``.
         args: the whole configuration.
-        optimizer: any torch optimizer over ``model.parameters()``; None: our fused AdamW with the
+        optimizer: any torch optimizer over ``model.parameters()``; None: ``training.optimizer`` with the
             configured schedule. A given optimizer keeps its own learning rate and weight decay.
         lr_scheduler: any torch scheduler of that optimizer, stepped once a step.
 
@@ -390,7 +397,7 @@ def _make_engine(trainer: Trainer, world: World, precision: Precision) -> Any:
         "bucket_bytes": parallel.bucket_mib * 2**20,
         "fsdp": parallel.fsdp and world.size > 1,
         "recompute": layer_choices(trainer.args, trainer.args.model.num_layers),
-        "optimizer": optimizer if trainer.optimizer is None else None,
+        "optimizer": optimizer if _updates_in_engine(trainer) else None,
     }
     try:
         return _C.StepEngine(trainer.model.engine, json.dumps(settings), world.group)
@@ -398,15 +405,21 @@ def _make_engine(trainer: Trainer, world: World, precision: Precision) -> Any:
         raise ConfigError(str(error).splitlines()[0]) from None
 
 
+def _updates_in_engine(trainer: Trainer) -> bool:
+    """Whether the weights are updated by the engine's own AdamW."""
+    return trainer.optimizer is None and trainer.args.training.optimizer == "adamw"
+
+
 def _make_updater(trainer: Trainer, engine: Any) -> Updater:
-    if trainer.optimizer is None:
-        return FusedAdamW(engine, Schedule.from_config(trainer.args.training))
-    return TorchOptimizer(
-        trainer.optimizer,
-        trainer.lr_scheduler,
-        dict(engine.parameters()),
-        dict(trainer.model.named_parameters()),
-    )
+    training = trainer.args.training
+    if _updates_in_engine(trainer):
+        return FusedAdamW(engine, Schedule.from_config(training))
+    parameters: NamedTensors = dict(engine.parameters())
+    model_parameters: NamedTensors = dict(trainer.model.named_parameters())
+    if trainer.optimizer is not None:
+        return TorchOptimizer(trainer.optimizer, trainer.lr_scheduler, parameters, model_parameters)
+    schedule = Schedule.from_config(training)
+    return ScheduledOptimizer(make_optimizer(training, parameters), schedule, parameters)
 
 
 def _set_threads(args: TrainingArguments, world: World) -> None:

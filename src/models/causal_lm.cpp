@@ -127,8 +127,10 @@ at::Tensor CausalLM::logits_of_hidden(const at::Tensor& hidden_TN) {
 
 LossOutput CausalLM::loss_of_hidden(
     const at::Tensor& hidden_TN, const at::Tensor& labels, double z_loss) {
-  auto [loss_sum, num_valid] = ops::linear_cross_entropy(
-      hidden_TN, output_weight().to(compute_dtype_), labels.reshape({-1}), -100, z_loss);
+  ops::CrossEntropySettings settings;
+  settings.z_loss = z_loss;
+  auto [loss_sum, num_valid, num_correct] = ops::linear_cross_entropy(
+      hidden_TN, output_weight().to(compute_dtype_), labels.reshape({-1}), settings);
   observe_activation("lm_head.cross_entropy", loss_sum);
   return {loss_sum, num_valid};
 }

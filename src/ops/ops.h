@@ -3,12 +3,16 @@
 #pragma once
 
 #include "ops/adamw/adamw.h"
+#include "ops/adamw_8bit/adamw_8bit.h"
 #include "ops/add_rms_norm/add_rms_norm.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/flash_attention/flash_attention.h"
 #include "ops/geglu/geglu.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
+#include "ops/linear_cross_entropy_tokens/linear_cross_entropy_tokens.h"
+#include "ops/lion/lion.h"
+#include "ops/muon/muon.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/rotary_embedding/rotary_embedding.h"
 #include "ops/squared_norm/squared_norm.h"

@@ -25,13 +25,16 @@ struct OptimizerSettings {
 
 class MINDSPEED_API AdamW {
  public:
+  /// Parameters of one floating dtype. Of bfloat16 and float16 ones the optimizer keeps float32
+  /// master weights, which start as the parameters.
   AdamW(parallel::NamedTensors parameters, OptimizerSettings settings);
 
   /// One update of every parameter that has a gradient; gradients are multiplied by `grad_scale` in
   /// the same pass.
   void step(double learning_rate, double grad_scale);
 
-  /// exp_avg.<name> and exp_avg_sq.<name>, shaped as the parameters.
+  /// exp_avg.<name>, exp_avg_sq.<name> and, where there is one, master.<name>, shaped as the
+  /// parameters.
   std::map<std::string, at::Tensor> state() const;
   /// Copies into the state. Throws ValueError on a missing name or another shape.
   void load_state(const std::map<std::string, at::Tensor>& state);
@@ -45,6 +48,7 @@ class MINDSPEED_API AdamW {
     at::Tensor parameter;
     at::Tensor exp_avg;
     at::Tensor exp_avg_sq;
+    at::Tensor master;  // float32 weights of a bfloat16 or float16 parameter; else undefined
   };
   void update(
       const std::vector<Slot>& slots, double learning_rate, double weight_decay, double grad_scale);

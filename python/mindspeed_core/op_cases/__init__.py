@@ -35,6 +35,8 @@ class OperatorCases:
     differentiable: bool = True
     # (ours, peer) for the bench, where tests need wrappers that copy
     in_place: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+    # more peers for the bench, on the inputs of in_place
+    peers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     same_on_any_threads: bool = True  # False where torch's GEMM adds up in an order of its own
     # moved bytes of one forward and backward, from the inputs; None where another measure says more
     bytes_moved: Callable[..., int] | None = field(default=None)

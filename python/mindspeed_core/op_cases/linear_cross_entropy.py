@@ -1,27 +1,23 @@
 """Output layer and cross entropy in one."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from mindspeed_core.op_cases import OperatorCases, random
-from mindspeed_core.op_cases.cross_entropy import labels
+from mindspeed_core.op_cases import OperatorCases, cross_entropy, random
+from mindspeed_core.op_cases.cross_entropy import SETTINGS, labels
 
 
-def naive(
-    hidden: Tensor,
-    weight: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    z_loss: float = 0.0,
-) -> Tensor:
-    """All logits, then the sum of the valid tokens' losses in float32 (float64 for float64)."""
+def token_losses(hidden: Tensor, weight: Tensor, labels: Tensor, *settings: Any) -> Tensor:
+    """All logits, then one loss a token in float32 (float64 for float64)."""
     wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-    logits = (hidden @ weight.t()).to(wide)
-    losses = torch.nn.functional.cross_entropy(
-        logits, labels, ignore_index=ignore_index, reduction="none"
-    )
-    valid = labels != ignore_index
-    return (losses + z_loss * (logits.logsumexp(-1) * valid).square()).sum()
+    return cross_entropy.naive((hidden @ weight.t()).to(wide), labels, *settings)
+
+
+def naive(hidden: Tensor, weight: Tensor, labels: Tensor, *settings: Any) -> Tensor:
+    """The sum of all tokens' losses."""
+    return token_losses(hidden, weight, labels, *settings).sum()
 
 
 def layer(tokens: int, size: int, vocabulary: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -60,14 +56,28 @@ CASES = OperatorCases(
         "ignored": lambda dtype: (*layer(10, 8, 33, dtype), labels(10, 33, -100)),
         "another ignore_index": lambda dtype: (*layer(10, 8, 33, dtype), labels(10, 33, 5), 5),
         "all ignored": lambda dtype: (*layer(3, 8, 9, dtype), torch.full((3,), -100)),
-        "z loss": lambda dtype: (*layer(10, 8, 33, dtype), labels(10, 33, -100), -100, 0.01),
+        **{
+            name: lambda dtype, settings=settings: (
+                *layer(4, 3, 23, dtype),
+                labels(4, 23, -100),
+                *settings,
+            )
+            for name, settings in SETTINGS.items()
+        },
         "empty": lambda dtype: (*layer(0, 8, 9, dtype), labels(0, 9)),
         "strided": lambda dtype: (*all_strided(dtype), labels(30, 47)),
     },
     bench={
-        "1024x512x32000": lambda dtype: (
+        name: lambda dtype, settings=settings: (
             *layer(1024, 512, 32000, dtype),
             labels(1024, 32000),
-        ),
+            *settings,
+        )
+        for name, settings in {
+            "1024x512x32000": (),
+            "label smoothing": SETTINGS["label smoothing"],
+            "softcap": SETTINGS["softcap"],
+            "everything": SETTINGS["everything"],
+        }.items()
     },
 )

@@ -10,16 +10,24 @@ from torch import Tensor
 
 import mindspeed_core  # noqa: F401  (loads libmindspeed, which registers the operators)
 from mindspeed_core.ops import flash_attention
-from mindspeed_core.ops.linear_cross_entropy import linear_cross_entropy
+from mindspeed_core.ops.linear_cross_entropy import (
+    LossAndCounts,
+    label_log_probabilities,
+    linear_cross_entropy,
+    linear_cross_entropy_and_counts,
+)
 from mindspeed_core.ops.scaled_dot_product_attention import scaled_dot_product_attention
 
 __all__ = [
+    "LossAndCounts",
     "add_rms_norm",
     "cross_entropy",
     "flash_attention",
     "geglu",
+    "label_log_probabilities",
     "layer_norm",
     "linear_cross_entropy",
+    "linear_cross_entropy_and_counts",
     "rms_norm",
     "rotary_embedding",
     "scaled_dot_product_attention",
@@ -70,9 +78,19 @@ def geglu(gate: Tensor, up: Tensor) -> Tensor:
     return torch.ops.mindspeed.geglu(gate, up)
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
+def cross_entropy(
+    logits: Tensor,
+    labels: Tensor,
+    ignore_index: int = -100,
+    z_loss: float = 0.0,
+    label_smoothing: float = 0.0,
+    softcap: float = 0.0,
+) -> Tensor:
     """One loss a row, float32, 0 where the label is ignore_index: logits [T, V], labels int64 [T].
 
-    For the last layer of a language model use ``linear_cross_entropy``, which never holds the logits.
+    The formula is that of ``linear_cross_entropy``, which is the operator for the last layer of a language model: it
+    never holds the logits.
     """
-    return torch.ops.mindspeed.cross_entropy(logits, labels, ignore_index)
+    return torch.ops.mindspeed.cross_entropy(
+        logits, labels, ignore_index, z_loss, label_smoothing, softcap
+    )

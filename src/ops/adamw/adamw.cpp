@@ -5,104 +5,49 @@
 
 #include <cmath>
 
-#include "ops/operator_handle.h"
-#include "ops/rows.h"
+#include "ops/optimizer/parameter_lists.h"
+#include "ops/optimizer/ranges.h"
+#include "ops/settings.h"
 
 namespace mindspeed::ops {
-namespace {
 
-void check_list(const char* name, at::TensorList params, at::TensorList others, bool dense) {
-  TORCH_CHECK_VALUE(
-      params.size() == others.size(),
-      "adamw_: ",
-      name,
-      " must have one tensor a parameter (",
-      params.size(),
-      "), got ",
-      others.size());
-  for (size_t i = 0; i < params.size(); ++i) {
-    check_same("adamw_", "params", params[i], name, others[i]);
-    TORCH_CHECK_VALUE(
-        !dense || others[i].is_contiguous(),
-        "adamw_: ",
-        name,
-        " must be contiguous, got strides ",
-        others[i].sym_strides(),
-        " at index ",
-        i);
-  }
+void check_settings(const char* op, const AdamWSettings& settings) {
+  check_at_least_zero(op, "lr", settings.lr);
+  check_decay(op, "beta1", settings.beta1);
+  check_decay(op, "beta2", settings.beta2);
+  check_at_least_zero(op, "eps", settings.eps);
+  check_at_least_zero(op, "weight_decay", settings.weight_decay);
+  TORCH_CHECK_VALUE(settings.step >= 1, op, ": step must be at least 1, got ", settings.step);
 }
-
-}  // namespace
 
 void check_adamw(
+    const AdamWSettings& settings,
     at::TensorList params,
     at::TensorList grads,
     at::TensorList exp_avgs,
     at::TensorList exp_avg_sqs,
-    int64_t step) {
-  TORCH_CHECK_VALUE(step >= 1, "adamw_: step must be at least 1, got ", step);
-  for (const at::Tensor& param : params) {
-    TORCH_CHECK_VALUE(
-        param.scalar_type() == params[0].scalar_type() &&
-            (param.scalar_type() == at::kFloat || param.scalar_type() == at::kDouble),
-        "adamw_: params must all be float32, or all float64, got ",
-        param.scalar_type());
-  }
-  check_list("params", params, params, /*dense=*/true);
-  check_list("grads", params, grads, /*dense=*/false);
-  check_list("exp_avgs", params, exp_avgs, /*dense=*/true);
-  check_list("exp_avg_sqs", params, exp_avg_sqs, /*dense=*/true);
+    at::TensorList masters) {
+  check_settings("adamw_", settings);
+  check_parameters("adamw_", {params, grads, masters});
+  check_states("adamw_", "exp_avgs", params, exp_avgs, moment_type(params));
+  check_states("adamw_", "exp_avg_sqs", params, exp_avg_sqs, moment_type(params));
 }
 
 namespace {
-
-void fake(
-    at::TensorList params,
-    at::TensorList grads,
-    at::TensorList exp_avgs,
-    at::TensorList exp_avg_sqs,
-    double /*lr*/,
-    double /*beta1*/,
-    double /*beta2*/,
-    double /*eps*/,
-    double /*weight_decay*/,
-    int64_t step,
-    double /*grad_scale*/) {
-  check_adamw(params, grads, exp_avgs, exp_avg_sqs, step);
-}
 
 // Like under no_grad: leaf parameters are updated, and what saved an older value notices.
 void below_autograd(
+    const AdamWSettings& settings,
     at::TensorList params,
     at::TensorList grads,
     at::TensorList exp_avgs,
     at::TensorList exp_avg_sqs,
-    double lr,
-    double beta1,
-    double beta2,
-    double eps,
-    double weight_decay,
-    int64_t step,
-    double grad_scale) {
+    at::TensorList masters) {
   {
     at::AutoDispatchBelowADInplaceOrView below;
-    adamw_(
-        params,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        lr,
-        beta1,
-        beta2,
-        eps,
-        weight_decay,
-        step,
-        grad_scale);
+    adamw_(params, grads, exp_avgs, exp_avg_sqs, masters, settings);
   }
-  for (const at::TensorList list : {params, exp_avgs, exp_avg_sqs}) {
-    for (const at::Tensor& tensor : list) tensor.unsafeGetTensorImpl()->bump_version();
-  }
+  bump_versions({params, exp_avgs, exp_avg_sqs, masters});
 }
 
 }  // namespace
@@ -110,27 +55,25 @@ void below_autograd(
 namespace reference {
 
 void adamw_(
+    const AdamWSettings& settings,
     at::TensorList params,
     at::TensorList grads,
     at::TensorList exp_avgs,
     at::TensorList exp_avg_sqs,
-    double lr,
-    double beta1,
-    double beta2,
-    double eps,
-    double weight_decay,
-    int64_t step,
-    double grad_scale) {
-  check_adamw(params, grads, exp_avgs, exp_avg_sqs, step);
+    at::TensorList masters) {
+  check_adamw(settings, params, grads, exp_avgs, exp_avg_sqs, masters);
+  const auto& [lr, beta1, beta2, eps, weight_decay, step, grad_scale] = settings;
   const double step_size = lr / (1 - std::pow(beta1, step));
   const double root = std::sqrt(1 - std::pow(beta2, step));
+  const ParameterLists lists{params, grads, masters};
   for (size_t i = 0; i < params.size(); ++i) {
-    const at::Tensor grad = grads[i].detach() * grad_scale;
-    const at::Tensor param = params[i].detach();
-    param.mul_(1 - lr * weight_decay);
+    const at::Tensor grad = grads[i].detach().to(exp_avgs[i].scalar_type()) * grad_scale;
+    const at::Tensor weight = lists.weight(i).detach();
+    weight.mul_(1 - lr * weight_decay);
     exp_avgs[i].lerp_(grad, 1 - beta1);
     exp_avg_sqs[i].mul_(beta2).addcmul_(grad, grad, 1 - beta2);
-    param.addcdiv_(exp_avgs[i], exp_avg_sqs[i].sqrt().div_(root).add_(eps), -step_size);
+    weight.addcdiv_(exp_avgs[i], exp_avg_sqs[i].sqrt().div_(root).add_(eps), -step_size);
+    if (!masters.empty()) params[i].detach().copy_(weight);
   }
 }
 
@@ -141,35 +84,30 @@ void adamw_(
     at::TensorList grads,
     at::TensorList exp_avgs,
     at::TensorList exp_avg_sqs,
-    double lr,
-    double beta1,
-    double beta2,
-    double eps,
-    double weight_decay,
-    int64_t step,
-    double grad_scale) {
-  static const auto op = operator_handle<decltype(adamw_)>("mindspeed::adamw_");
-  op.call(
-      params, grads, exp_avgs, exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, step, grad_scale);
+    at::TensorList masters,
+    const AdamWSettings& settings) {
+  static const auto op = operator_with_settings<&check_adamw>("mindspeed::adamw_");
+  call_with_settings(op, settings, params, grads, exp_avgs, exp_avg_sqs, masters);
 }
 
 TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
   m.def(
       "adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs,"
-      " Tensor(c!)[] exp_avg_sqs, *, float lr, float beta1, float beta2, float eps,"
-      " float weight_decay, int step, float grad_scale) -> ()");
+      " Tensor(c!)[] exp_avg_sqs, Tensor(d!)[] masters, *, float lr, float beta1, float beta2,"
+      " float eps, float weight_decay, int step, float grad_scale) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) {
-  m.impl("adamw_", reference::adamw_);
+  m.impl("adamw_", flat_settings<&reference::adamw_>());
 }
 
+// The fake kernel only checks.
 TORCH_LIBRARY_IMPL(mindspeed, Meta, m) {
-  m.impl("adamw_", fake);
+  m.impl("adamw_", flat_settings<&check_adamw>());
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) {
-  m.impl("adamw_", below_autograd);
+  m.impl("adamw_", flat_settings<&below_autograd>());
 }
 
 }  // namespace mindspeed::ops

@@ -9,48 +9,46 @@
 #include <ATen/core/Tensor.h>
 
 #include "export.h"
+#include "ops/adamw/settings.h"
 
 namespace mindspeed::ops {
 
-// Updates params, exp_avgs and exp_avg_sqs in place; grads are only read. All float32 (or all
-// float64), on one device; params and moments contiguous. Rounds in the order of
-// torch.optim.AdamW(foreach=False, fused=False), which it equals to a few ulp. step counts from 1.
-// Not differentiable. Raises ValueError for lists that do not match.
+// Updates params, exp_avgs, exp_avg_sqs and masters in place; grads are only read and have the
+// dtype of params. params are all float32 (or all float64) and masters empty; or all bfloat16 (or
+// all float16), then masters are float32, p above is the master, and the parameter is its rounded
+// copy. Moments are float32 (float64 for float64). All on one device; all but grads contiguous.
+// Rounds in the order of torch.optim.AdamW(foreach=False, fused=False), which it equals to a few
+// ulp. The result is the same on any number of threads. Not differentiable. Raises ValueError for
+// lists that do not match and for settings out of their range.
 MINDSPEED_API void adamw_(
     at::TensorList params,
     at::TensorList grads,
     at::TensorList exp_avgs,
     at::TensorList exp_avg_sqs,
-    double lr,
-    double beta1,
-    double beta2,
-    double eps,
-    double weight_decay,
-    int64_t step,
-    double grad_scale);
+    at::TensorList masters,
+    const AdamWSettings& settings);
 
 void check_adamw(
+    const AdamWSettings& settings,
     at::TensorList params,
     at::TensorList grads,
     at::TensorList exp_avgs,
     at::TensorList exp_avg_sqs,
-    int64_t step);
+    at::TensorList masters);
+
+// Raises ValueError, in the name of operator `op`, for a setting out of its range.
+void check_settings(const char* op, const AdamWSettings& settings);
 
 namespace reference {
 
 // Plain ATen, any device.
 void adamw_(
+    const AdamWSettings& settings,
     at::TensorList params,
     at::TensorList grads,
     at::TensorList exp_avgs,
     at::TensorList exp_avg_sqs,
-    double lr,
-    double beta1,
-    double beta2,
-    double eps,
-    double weight_decay,
-    int64_t step,
-    double grad_scale);
+    at::TensorList masters);
 
 }  // namespace reference
 }  // namespace mindspeed::ops

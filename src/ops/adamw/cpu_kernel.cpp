@@ -4,40 +4,36 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/adamw/cpu_kernel.cpp"
+#include <type_traits>
+
 #include "hwy/foreach_target.h"
 //
+#include "ops/adamw/update-inl.h"
 #include "simd/isa.h"
-#include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mindspeed::ops::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-namespace sv = simd::HWY_NAMESPACE;
-
-void adamw_all(const AdamWRun& run, const AdamWFactors& factors) {
+template <class T>
+void update(const AdamWRun& run, const AdamWFactors& factors) {
   const sv::FloatTag d;
-  const auto grad_scale = hn::Set(d, factors.grad_scale);
-  const auto keep = hn::Set(d, factors.keep);
-  const auto beta2 = hn::Set(d, factors.beta2);
-  const auto one_minus_beta1 = hn::Set(d, factors.one_minus_beta1);
-  const auto one_minus_beta2 = hn::Set(d, factors.one_minus_beta2);
-  const auto root = hn::Set(d, factors.bias_correction2_root);
-  const auto eps = hn::Set(d, factors.eps);
-  const auto minus_step_size = hn::Set(d, factors.minus_step_size);
+  const AdamWUpdate step(factors);
+  const T* grad = static_cast<const T*>(run.grad);
+  T* param = static_cast<T*>(run.param);
   sv::for_each_vector(run.size, [&](auto access, size_t i) {
-    const auto g = hn::Mul(access.load(d, run.grad + i), grad_scale);
-    const auto old_m = access.load(d, run.exp_avg + i);
-    const auto m = hn::MulAdd(hn::Sub(g, old_m), one_minus_beta1, old_m);
-    const auto v = hn::MulAdd(
-        hn::Mul(one_minus_beta2, g), g, hn::Mul(access.load(d, run.exp_avg_sq + i), beta2));
-    const auto denominator = hn::Add(hn::Div(hn::Sqrt(v), root), eps);
-    const auto decayed = hn::Mul(access.load(d, run.param + i), keep);
-    const auto p = hn::Add(decayed, hn::Div(hn::Mul(minus_step_size, m), denominator));
+    auto m = access.load(d, run.exp_avg + i);
+    auto v = access.load(d, run.exp_avg_sq + i);
+    auto p = access.load(d, run.weight + i);
+    step.apply(access.load(d, grad + i), m, v, p);
     access.store(m, d, run.exp_avg + i);
     access.store(v, d, run.exp_avg_sq + i);
-    access.store(p, d, run.param + i);
+    access.store(p, d, run.weight + i);
+    if constexpr (!std::is_same_v<T, float>) access.store(p, d, param + i);
   });
+}
+
+void adamw_all(const AdamWRun& run, const AdamWFactors& factors) {
+  simd::visit_element_type(run.type, [&](auto kind) { update<decltype(kind)>(run, factors); });
 }
 
 }  // namespace mindspeed::ops::HWY_NAMESPACE

@@ -7,11 +7,15 @@ import pytest
 import torch
 
 import mindspeed_core  # noqa: F401
+from mindspeed_core.op_cases import muon
+from mindspeed_core.op_cases.adamw import SETTINGS
 from mindspeed_core.ops import (
     add_rms_norm,
     cross_entropy,
     geglu,
+    label_log_probabilities,
     layer_norm,
+    linear_cross_entropy,
     rms_norm,
     rotary_embedding,
     swiglu,
@@ -23,8 +27,8 @@ Make = Callable[..., torch.Tensor]
 def adamw(**changed: object) -> None:
     lists = {name: [torch.zeros(3)] for name in ("params", "grads", "exp_avgs", "exp_avg_sqs")}
     settings = {"lr": 1.0, "beta1": 0.9, "beta2": 0.9, "eps": 1.0, "weight_decay": 0.0}
-    arguments = {**lists, **settings, "step": 1, "grad_scale": 1.0, **changed}
-    values = [arguments.pop(name) for name in lists]
+    arguments = {**lists, "masters": [], **settings, "step": 1, "grad_scale": 1.0, **changed}
+    values = [arguments.pop(name) for name in [*lists, "masters"]]
     torch.ops.mindspeed.adamw_(*values, **arguments)
 
 
@@ -84,6 +88,26 @@ SHAPES_AND_DTYPES = [
         lambda new: cross_entropy(new(4, 8), new(4, dtype=torch.int32)),
         "cross_entropy: labels must be int64, got Int",
     ),
+    (
+        lambda new: cross_entropy(new(4, 8), new(4, dtype=torch.int64), label_smoothing=1.5),
+        "cross_entropy: label_smoothing must lie in [0, 1], got 1.5",
+    ),
+    (
+        lambda new: linear_cross_entropy(
+            new(4, 8), new(9, 8), new(4, dtype=torch.int64), softcap=-30.0
+        ),
+        "linear_cross_entropy: softcap must be a finite number of at least 0 (0: off), got -30",
+    ),
+    (
+        lambda new: linear_cross_entropy(
+            new(4, 8), new(9, 8), new(4, dtype=torch.int64), z_loss=-1.0, reduction="none"
+        ),
+        "linear_cross_entropy: z_loss must be a finite number of at least 0 (0: off), got -1",
+    ),
+    (
+        lambda new: label_log_probabilities(new(4, 8), new(0, 8), new(4, dtype=torch.int64)),
+        "linear_cross_entropy: weight must have at least one row (a vocabulary), got [0, 8]",
+    ),
 ]
 
 
@@ -129,12 +153,64 @@ def test_tables_with_gradients():
             {"exp_avgs": [torch.zeros(6)[::2]]},
             "adamw_: exp_avgs must be contiguous, got strides [2] at index 0",
         ),
-        ({"params": [torch.zeros(3).half()]}, "adamw_: params must all be float32, or all float64"),
+        ({"lr": -0.1}, "adamw_: lr must be a finite number of at least 0, got -0.1"),
+        ({"beta2": 1.0}, "adamw_: beta2 must lie in [0, 1), got 1"),
+        (
+            {"params": [torch.zeros(3, dtype=torch.int32)]},
+            "adamw_: params must all be float32, float64, bfloat16 or float16 and of one dtype,"
+            " got Int at index 0",
+        ),
+        (
+            {"grads": [torch.zeros(3).half()]},
+            "adamw_: grads must be Float where params are Float, got Half",
+        ),
+        (
+            {"params": [torch.zeros(3).half()], "grads": [torch.zeros(3).half()]},
+            "adamw_: masters must have one tensor a parameter (1), got 0",
+        ),
+        (
+            {"masters": [torch.zeros(3)]},
+            "adamw_: masters must be empty for Float params, which are updated themselves, got 1",
+        ),
     ],
 )
 def test_wrong_lists_of_adamw(changed: dict[str, object], message: str):
     with pytest.raises(ValueError, match=re.escape(message)):
         adamw(**changed)
+
+
+def test_muon_refuses_what_is_not_a_matrix():
+    lists = [[torch.zeros(3)] for _ in range(3)]
+    message = "muon_: params must be matrices, got shape [3] at index 0; update others with adamw_"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        torch.ops.mindspeed.muon_(*lists, [], **muon.SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"codes": torch.zeros(300, dtype=torch.int8)},
+            "adamw_8bit_: exp_avgs must be Byte where params are Float, got Char",
+        ),
+        (
+            {"scales": torch.zeros(1)},
+            "adamw_8bit_: exp_avg_scales must be contiguous float32 of shape [2] (one a block of"
+            " 256 elements) on cpu, got Float [1] at index 0",
+        ),
+        (
+            {"dtype": torch.float64},
+            "adamw_8bit_: params must be float32, bfloat16 or float16, got Double; use adamw_",
+        ),
+    ],
+)
+def test_wrong_lists_of_adamw_8bit(changed: dict[str, object], message: str):
+    values = torch.zeros(300, dtype=changed.get("dtype", torch.float32))
+    codes, scales = torch.zeros(300, dtype=torch.uint8), torch.zeros(2)
+    first = changed.get("codes", codes), changed.get("scales", scales)
+    lists = [[tensor] for tensor in (values, values, *first, codes, scales)]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        torch.ops.mindspeed.adamw_8bit_(*lists, [], **SETTINGS)
 
 
 def test_wrong_dtype_of_squared_norm():

@@ -1,11 +1,13 @@
 """What torch asks of an operator: fakes, autograd registration, tracing, compilation."""
 
+import importlib
+
 import pytest
 import torch
 
 import mindspeed_core  # noqa: F401
 from mindspeed_core.op_cases import operator_cases, operator_names
-from mindspeed_core.op_cases.adamw import SETTINGS, lists_of
+from mindspeed_core.op_cases.adamw import SETTINGS
 
 DIFFERENTIABLE = [name for name in operator_names() if operator_cases(name).differentiable]
 
@@ -34,11 +36,13 @@ def test_opcheck(name: str):
         torch.library.opcheck(operator, cases.cases[case](torch.float32))
 
 
-def test_opcheck_of_adamw():
-    params, grads, exp_avgs, exp_avg_sqs = lists_of((33,), (5, 3), dtype=torch.float32)
-    torch.library.opcheck(
-        torch.ops.mindspeed.adamw_.default, (params, grads, exp_avgs, exp_avg_sqs), SETTINGS
-    )
+@pytest.mark.parametrize("name", ["adamw", "adamw_8bit", "lion", "muon"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_opcheck_of_optimizers(name: str, dtype: torch.dtype):
+    module = importlib.import_module(f"mindspeed_core.op_cases.{name}")
+    settings = getattr(module, "SETTINGS", SETTINGS)
+    lists = module.lists_of((33, 1), (5, 3), dtype=dtype)
+    torch.library.opcheck(getattr(torch.ops.mindspeed, f"{name}_").default, lists, settings)
 
 
 def test_opcheck_of_squared_norm():
