@@ -1,19 +1,14 @@
-"""GeGLU, tanh form."""
+"""GeGLU."""
 
 import torch
 
 from mindspeed_core.op_cases import ROW_SIZES, OperatorCases, random, strided, total_bytes
+from mindspeed_core.op_cases.swiglu import packed_halves
 
 
-def naive(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+def naive(gate: torch.Tensor, up: torch.Tensor, approximate: str = "tanh") -> torch.Tensor:
     """The formula, in the dtype of gate."""
-    return torch.nn.functional.gelu(gate, approximate="tanh") * up
-
-
-def packed_halves(rows: int, size: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gate and up as the two halves of each row of one tensor, as a fused projection gives them."""
-    gate, up = random(rows, 2 * size, dtype=dtype, grad=False).chunk(2, -1)
-    return gate.requires_grad_(), up.requires_grad_()
+    return torch.nn.functional.gelu(gate, approximate=approximate) * up
 
 
 CASES = OperatorCases(
@@ -22,11 +17,13 @@ CASES = OperatorCases(
     covers=("geglu", "geglu_backward"),
     cases={
         **{
-            f"size {size}": lambda dtype, size=size: (
+            f"size {size}, {form}": lambda dtype, size=size, form=form: (
                 random(5, 7, size, dtype=dtype, scale=3.0),
                 random(5, 7, size, dtype=dtype),
+                form,
             )
             for size in ROW_SIZES
+            for form in ("tanh", "none")
         },
         "large values": lambda dtype: (
             random(8, 33, dtype=dtype, scale=60.0),
