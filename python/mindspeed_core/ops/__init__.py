@@ -13,6 +13,13 @@ from torch import Tensor
 import mindspeed_core  # noqa: F401  (loads libmindspeed, which registers the operators)
 from mindspeed_core.ops import flash_attention
 from mindspeed_core.ops.linear_cross_entropy import linear_cross_entropy
+from mindspeed_core.ops.moe import (
+    grouped_gemm,
+    grouped_gemm_weight_gradient_,
+    moe_permute,
+    moe_router,
+    moe_unpermute,
+)
 
 __all__ = [
     "add_rms_norm",
@@ -22,8 +29,14 @@ __all__ = [
     "flash_attention",
     "gated_activation",
     "geglu",
+    "grouped_gemm",
+    "grouped_gemm_weight_gradient_",
     "layer_norm",
     "linear_cross_entropy",
+    "linear_weight_gradient_",
+    "moe_permute",
+    "moe_router",
+    "moe_unpermute",
     "rms_norm",
     "rotary_embedding",
     "rotary_embedding_",
@@ -142,6 +155,14 @@ def scaled_masked_softmax(
     query that sees none gives zeros.
     """
     return torch.ops.mindspeed.scaled_masked_softmax(x, mask, scale, causal)
+
+
+def linear_weight_gradient_(grad_weight: Tensor, grad_out: Tensor, inputs: Tensor) -> None:
+    """Add ``grad_out.T @ inputs`` to grad_weight [O, I] in one GEMM: grad_out [..., O], inputs [..., I].
+
+    grad_weight is float32 or has the dtype of the other two.
+    """
+    torch.ops.mindspeed.linear_weight_gradient_(grad_weight, grad_out, inputs)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
