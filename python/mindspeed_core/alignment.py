@@ -162,6 +162,9 @@ class AlignedLinear(_PaddedModule):
     activations, rotation, and attention with the scale of the true head size do).
     """
 
+    weight: Tensor
+    bias: Tensor | None
+
     def __init__(
         self,
         linear: nn.Linear,

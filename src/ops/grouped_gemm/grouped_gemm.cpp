@@ -119,10 +119,6 @@ std::vector<int64_t> group_sizes(const at::Tensor& tokens_per_expert, int64_t nu
   return sizes;
 }
 
-bool all_equal(const std::vector<int64_t>& sizes) {
-  return std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
-}
-
 // Calls body(expert, its rows as a view of each matrix) for every group.
 void for_groups(
     const std::vector<int64_t>& sizes,
@@ -137,20 +133,49 @@ void for_groups(
   }
 }
 
+bool library_says(const char* question) {
+  const auto op = c10::Dispatcher::singleton().findSchema({question, ""});
+  return op && op->typed<bool()>().call();
+}
+
+// Whether 16-bit operands are widened to float32 first: on a CPU whose GEMM library has no kernel
+// for them, torch's own loop would take ten times as long, and more.
+bool is_widened(const at::Tensor& rows) {
+  if (!rows.is_cpu()) return false;
+  static const bool bf16 = library_says("mkldnn::_is_mkldnn_bf16_supported");
+  static const bool fp16 = library_says("mkldnn::_is_mkldnn_fp16_supported");
+  return (rows.scalar_type() == at::kBFloat16 && !bf16) ||
+         (rows.scalar_type() == at::kHalf && !fp16);
+}
+
+// out = left right
+void multiply_into(at::Tensor out, const at::Tensor& left, const at::Tensor& right) {
+  if (is_widened(left)) {
+    out.copy_(at::mm(left.to(at::kFloat), right.to(at::kFloat)));
+  } else {
+    at::mm_out(out, left, right);
+  }
+}
+
+bool is_one_batch(const at::Tensor& rows, const std::vector<int64_t>& sizes) {
+  const bool equal =
+      std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+  return equal && rows.size(0) > 0 && !is_widened(rows);
+}
+
 at::Tensor forward(
     const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& tokens_per_expert) {
   check_forward(rows, weight, tokens_per_expert);
   const std::vector<int64_t> sizes = group_sizes(tokens_per_expert, rows.size(0));
+  const auto experts = static_cast<int64_t>(sizes.size());
   at::Tensor out_RN = at::empty({rows.size(0), weight.size(2)}, rows.options());
-  if (rows.size(0) == 0) return out_RN;
-  if (all_equal(sizes)) {
-    const auto experts = static_cast<int64_t>(sizes.size());
+  if (is_one_batch(rows, sizes)) {
     at::Tensor out = out_RN.view({experts, sizes[0], -1});
     at::bmm_out(out, rows.reshape({experts, sizes[0], -1}), weight);
     return out_RN;
   }
-  for_groups(sizes, rows, out_RN, [&](int64_t e, const at::Tensor& group, at::Tensor out) {
-    if (group.size(0) > 0) at::mm_out(out, group, weight.select(0, e));
+  for_groups(sizes, rows, out_RN, [&](int64_t e, const at::Tensor& group, const at::Tensor& out) {
+    if (group.size(0) > 0) multiply_into(out, group, weight.select(0, e));
   });
   return out_RN;
 }
@@ -161,15 +186,15 @@ at::Tensor weight_gradient(
   const std::vector<int64_t> sizes = group_sizes(tokens_per_expert, rows.size(0));
   const auto experts = static_cast<int64_t>(sizes.size());
   at::Tensor total_EKN = at::empty({experts, rows.size(1), grad.size(1)}, rows.options());
-  if (rows.size(0) > 0 && all_equal(sizes)) {
+  if (is_one_batch(rows, sizes)) {
     const at::Tensor groups = rows.reshape({experts, sizes[0], -1});
     at::bmm_out(total_EKN, groups.transpose(1, 2), grad.reshape({experts, sizes[0], -1}));
     return total_EKN;
   }
   for_groups(sizes, rows, grad, [&](int64_t e, const at::Tensor& group, const at::Tensor& g) {
-    at::Tensor total = total_EKN.select(0, e);
+    const at::Tensor total = total_EKN.select(0, e);
     if (group.size(0) > 0) {
-      at::mm_out(total, group.t(), g);
+      multiply_into(total, group.t(), g);
     } else {
       total.zero_();
     }

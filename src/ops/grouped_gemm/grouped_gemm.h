@@ -11,10 +11,11 @@ namespace mindspeed::ops {
 
 // rows [R, K] of moe_permute and weight [E, K, N] of one dtype: float32, bfloat16, float16 or
 // float64; tokens_per_expert int64 [E] of moe_router, its sum R; experts without rows are allowed.
-// Returns [R, N]. A GEMM a group of rows, or one batched GEMM where all groups are equal; on a
-// device the group sizes are read back first. Differentiable in rows and weight; backward keeps all
-// three inputs. Raises ValueError for other shapes, dtypes, devices, and counts that do not add up
-// to R.
+// Returns [R, N]. A GEMM a group of rows, or one batched GEMM where all groups
+// are equal; on a device the group sizes are read back first, and on a CPU without 16-bit GEMM the
+// operands are widened to float32 a group at a time. Differentiable in rows and weight; backward
+// keeps all three inputs. Raises ValueError for other shapes, dtypes, devices, and counts that do
+// not add up to R.
 MINDSPEED_API at::Tensor grouped_gemm(
     const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& tokens_per_expert);
 
