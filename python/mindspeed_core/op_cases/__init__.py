@@ -33,7 +33,7 @@ class OperatorCases:
     bench: Mapping[str, MakeInputs]
     dtypes: tuple[torch.dtype, ...] = FLOAT_DTYPES
     differentiable: bool = True
-    # (ours, peer) for the bench, where tests need wrappers that copy
+    # (ours, peer) for the bench, where tests need wrappers that copy, or a formula that repeats our random numbers
     in_place: tuple[Callable[..., Any], Callable[..., Any]] | None = None
     same_on_any_threads: bool = True  # False where torch's GEMM adds up in an order of its own
     # moved bytes of one forward and backward, from the inputs; None where another measure says more
