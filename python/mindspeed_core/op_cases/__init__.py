@@ -33,7 +33,7 @@ class OperatorCases:
     bench: Mapping[str, MakeInputs]
     dtypes: tuple[torch.dtype, ...] = FLOAT_DTYPES
     differentiable: bool = True
-    # (ours, peer) for the bench, where tests need wrappers that copy
+    # (ours, peer) for the bench, where tests need wrappers that copy, or a formula that repeats our random numbers
     in_place: tuple[Callable[..., Any], Callable[..., Any]] | None = None
     # more peers for the bench, on the inputs of in_place
     peers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""GeGLU, tanh form."""
+"""GeGLU."""
 
 import torch
 from torch import Tensor
@@ -6,9 +6,9 @@ from torch import Tensor
 from mindspeed_core.op_cases.swiglu import gated_cases
 
 
-def naive(gate: Tensor, up: Tensor) -> Tensor:
+def naive(gate: Tensor, up: Tensor, approximate: str = "tanh") -> Tensor:
     """The formula, in the dtype of gate."""
-    return torch.nn.functional.gelu(gate, approximate="tanh") * up
+    return torch.nn.functional.gelu(gate, approximate=approximate) * up
 
 
-CASES = gated_cases("geglu", naive)
+CASES = gated_cases("geglu", naive, forms=("tanh", "none"))

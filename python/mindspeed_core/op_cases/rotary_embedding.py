@@ -43,7 +43,7 @@ POSITIONS = torch.tensor([0, 1, 2, 0, 1, 0, 0, 1, 2, 3], dtype=torch.int32)  # r
 CASES = OperatorCases(
     operator=torch.ops.mindspeed.rotary_embedding,
     naive=naive,
-    covers=("rotary_embedding", "rotary_embedding_backward"),
+    covers=("rotary_embedding", "rotary_embedding_backward", "rotary_embedding_"),
     cases={
         **{
             f"head size {size}, {layout}": lambda dtype, size=size, interleaved=interleaved: (

@@ -19,19 +19,24 @@ def packed_halves(rows: int, size: int, dtype: torch.dtype) -> tuple[Tensor, Ten
     return gate.requires_grad_(), up.requires_grad_()
 
 
-def gated_cases(name: str, formula: Callable[[Tensor, Tensor], Tensor]) -> OperatorCases:
-    """The cases of an operator of a gate and an up projection: SwiGLU's and GeGLU's."""
+def gated_cases(
+    name: str, formula: Callable[..., Tensor], forms: tuple[str, ...] = ()
+) -> OperatorCases:
+    """The cases of an operator of gate, up and, where there are several, a form: SwiGLU's and GeGLU's."""
+    arguments: list[tuple[str, ...]] = [(form,) for form in forms] or [()]
     return OperatorCases(
         operator=getattr(torch.ops.mindspeed, name),
         naive=formula,
         covers=(name, f"{name}_backward"),
         cases={
             **{
-                f"size {size}": lambda dtype, size=size: (
+                ", ".join([f"size {size}", *form]): lambda dtype, size=size, form=form: (
                     random(5, 7, size, dtype=dtype, scale=3.0),
                     random(5, 7, size, dtype=dtype),
+                    *form,
                 )
                 for size in ROW_SIZES
+                for form in arguments
             },
             "large values": lambda dtype: (
                 random(8, 33, dtype=dtype, scale=60.0),

@@ -28,6 +28,49 @@ at::Tensor checked_positions(const at::Tensor& positions, int64_t num_rows) {
   return wide.to(at::kInt);
 }
 
+bool has_unit_rows(const at::Tensor& x) {
+  return x.stride(-1) == 1 || x.size(-1) == 1;
+}
+
+// x and out have unit rows and may be the same.
+void rotate_into(
+    const at::Tensor& x,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const std::optional<at::Tensor>& positions,
+    bool interleaved,
+    bool inverse,
+    const at::Tensor& out) {
+  if (x.numel() == 0) return;
+  const bool batched = x.dim() == 4;
+  const at::Tensor cos_rows = cos.contiguous();
+  const at::Tensor sin_rows = sin.contiguous();
+  const at::Tensor rows = positions ? checked_positions(*positions, cos.size(0)) : at::Tensor();
+  RotaryEmbedding args{};
+  args.type = element_type(x);
+  args.x = x.const_data_ptr();
+  args.batch_stride = batched ? x.stride(0) : 0;
+  args.token_stride = x.stride(-3);
+  args.head_stride = x.stride(-2);
+  args.sequence = x.size(-3);
+  args.num_heads = x.size(-2);
+  args.size = x.size(-1);
+  args.cos = cos_rows.const_data_ptr<float>();
+  args.sin = sin_rows.const_data_ptr<float>();
+  args.positions = positions ? rows.const_data_ptr<int32_t>() : nullptr;
+  args.num_pairs = cos.size(1);
+  args.interleaved = interleaved;
+  args.inverse = inverse;
+  args.out = out.mutable_data_ptr();
+  args.out_batch_stride = batched ? out.stride(0) : 0;
+  args.out_token_stride = out.stride(-3);
+  args.out_head_stride = out.stride(-2);
+  const int64_t token_size = args.num_heads * args.size;
+  for_rows(x.numel() / token_size, token_size, [&](int64_t begin, int64_t end) {
+    rotary_embedding_tokens(args, begin, end);
+  });
+}
+
 at::Tensor rotate(
     const at::Tensor& x,
     const at::Tensor& cos,
@@ -40,31 +83,8 @@ at::Tensor rotate(
   }
   check_rotary_embedding(x, cos, sin, positions);
   at::Tensor out = at::empty(x.sizes(), x.options());
-  if (x.numel() == 0) return out;
-  const at::Tensor dense = x.stride(-1) == 1 || x.size(-1) == 1 ? x : x.contiguous();
-  const at::Tensor cos_rows = cos.contiguous();
-  const at::Tensor sin_rows = sin.contiguous();
-  const at::Tensor rows = positions ? checked_positions(*positions, cos.size(0)) : at::Tensor();
-  RotaryEmbedding args{};
-  args.type = element_type(x);
-  args.x = dense.const_data_ptr();
-  args.batch_stride = x.dim() == 4 ? dense.stride(0) : 0;
-  args.token_stride = dense.stride(-3);
-  args.head_stride = dense.stride(-2);
-  args.sequence = x.size(-3);
-  args.num_heads = x.size(-2);
-  args.size = x.size(-1);
-  args.cos = cos_rows.const_data_ptr<float>();
-  args.sin = sin_rows.const_data_ptr<float>();
-  args.positions = positions ? rows.const_data_ptr<int32_t>() : nullptr;
-  args.num_pairs = cos.size(1);
-  args.interleaved = interleaved;
-  args.inverse = inverse;
-  args.out = out.mutable_data_ptr();
-  const int64_t token_size = args.num_heads * args.size;
-  for_rows(x.numel() / token_size, token_size, [&](int64_t begin, int64_t end) {
-    rotary_embedding_tokens(args, begin, end);
-  });
+  const at::Tensor dense = has_unit_rows(x) ? x : x.contiguous();
+  rotate_into(dense, cos, sin, positions, interleaved, inverse, out);
   return out;
 }
 
@@ -86,11 +106,26 @@ at::Tensor backward_cpu(
   return rotate(grad, cos, sin, positions, interleaved, /*inverse=*/true);
 }
 
+void in_place_cpu(
+    const at::Tensor& x,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const std::optional<at::Tensor>& positions,
+    bool interleaved) {
+  check_rotary_embedding_in_place(x, cos, sin, positions);
+  if (x.scalar_type() == at::kDouble || !has_unit_rows(x)) {
+    x.copy_(rotate(x, cos, sin, positions, interleaved, /*inverse=*/false));
+  } else {
+    rotate_into(x, cos, sin, positions, interleaved, /*inverse=*/false, x);
+  }
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(mindspeed, CPU, m) {
   m.impl("rotary_embedding", forward_cpu);
   m.impl("rotary_embedding_backward", backward_cpu);
+  m.impl("rotary_embedding_", in_place_cpu);
 }
 
 }  // namespace mindspeed::ops

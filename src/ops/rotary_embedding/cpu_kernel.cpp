@@ -72,9 +72,11 @@ void rotate_tokens(const RotaryEmbedding& args, int64_t begin, int64_t end) {
   const int64_t rotated = 2 * args.num_pairs;
   for (int64_t token = begin; token < end; ++token) {
     const int64_t place = token % args.sequence;
-    const T* x = static_cast<const T*>(args.x) + token / args.sequence * args.batch_stride +
-                 place * args.token_stride;
-    T* out = static_cast<T*>(args.out) + token * args.num_heads * args.size;
+    const int64_t batch = token / args.sequence;
+    const T* x =
+        static_cast<const T*>(args.x) + batch * args.batch_stride + place * args.token_stride;
+    T* out =
+        static_cast<T*>(args.out) + batch * args.out_batch_stride + place * args.out_token_stride;
     const int64_t position = args.positions != nullptr ? args.positions[token] : place;
     const float* cos = args.cos + position * args.num_pairs;
     const float* sin = args.sin + position * args.num_pairs;
@@ -84,9 +86,9 @@ void rotate_tokens(const RotaryEmbedding& args, int64_t begin, int64_t end) {
       } else {
         rotate_halves(x, cos, sin, sign, args.num_pairs, out);
       }
-      std::copy(x + rotated, x + args.size, out + rotated);
+      if (out != x) std::copy(x + rotated, x + args.size, out + rotated);
       x += args.head_stride;
-      out += args.size;
+      out += args.out_head_stride;
     }
   }
 }

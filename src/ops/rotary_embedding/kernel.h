@@ -23,7 +23,10 @@ struct RotaryEmbedding {
   int64_t num_pairs;         // rotated pairs; the elements past 2 num_pairs are copied
   bool interleaved;          // pairs (2i, 2i+1) instead of (i, i + num_pairs)
   bool inverse;              // rotate back: the gradient's way
-  void* out;                 // contiguous
+  void* out;                 // of x's shape, unit last stride; may be x itself
+  int64_t out_batch_stride;
+  int64_t out_token_stride;
+  int64_t out_head_stride;
 };
 
 // Tokens [begin, end) of batch * sequence.

@@ -3,6 +3,8 @@
 // elements.
 #include "ops/rotary_embedding/rotary_embedding.h"
 
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
@@ -82,6 +84,21 @@ void check_rotary_embedding(
   }
 }
 
+void check_rotary_embedding_in_place(
+    const at::Tensor& x,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const std::optional<at::Tensor>& positions) {
+  check_rotary_embedding(x, cos, sin, positions);
+  TORCH_CHECK_VALUE(
+      at::has_internal_overlap(x) != at::MemOverlap::Yes,
+      "rotary_embedding_: x must have each element in a place of its own, got strides ",
+      x.strides(),
+      " for shape ",
+      x.sizes(),
+      "; use rotary_embedding, or clone() x");
+}
+
 namespace {
 
 at::Tensor forward_fake(
@@ -112,6 +129,13 @@ at::Tensor reference_backward(
   return reference::rotary_embedding(grad, cos, sin, positions, interleaved, /*inverse=*/true);
 }
 
+void check_tables_have_no_gradient(const at::Tensor& cos, const at::Tensor& sin) {
+  TORCH_CHECK_VALUE(
+      !cos.requires_grad() && !sin.requires_grad(),
+      "rotary_embedding: cos and sin must not require gradients, got tables that do; "
+      "detach() them");
+}
+
 class RotaryEmbeddingFunction : public torch::autograd::Function<RotaryEmbeddingFunction> {
  public:
   static at::Tensor forward(
@@ -121,10 +145,7 @@ class RotaryEmbeddingFunction : public torch::autograd::Function<RotaryEmbedding
       const at::Tensor& sin,
       const std::optional<at::Tensor>& positions,
       bool interleaved) {
-    TORCH_CHECK_VALUE(
-        !cos.requires_grad() && !sin.requires_grad(),
-        "rotary_embedding: cos and sin must not require gradients, got tables that do; "
-        "detach() them");
+    check_tables_have_no_gradient(cos, sin);
     at::AutoDispatchBelowADInplaceOrView below;
     context->save_for_backward({cos, sin, positions.value_or(at::Tensor())});
     context->saved_data["interleaved"] = interleaved;
@@ -140,6 +161,62 @@ class RotaryEmbeddingFunction : public torch::autograd::Function<RotaryEmbedding
     return {grad_x, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
+
+void in_place_fake(
+    const at::Tensor& x,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const std::optional<at::Tensor>& positions,
+    bool /*interleaved*/) {
+  check_rotary_embedding(x, cos, sin, positions);
+}
+
+void in_place_reference(
+    const at::Tensor& x,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const std::optional<at::Tensor>& positions,
+    bool interleaved) {
+  check_rotary_embedding_in_place(x, cos, sin, positions);
+  x.copy_(reference::rotary_embedding(x, cos, sin, positions, interleaved, /*inverse=*/false));
+}
+
+class RotaryEmbeddingInPlace : public torch::autograd::Function<RotaryEmbeddingInPlace> {
+ public:
+  static at::Tensor forward(
+      torch::autograd::AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& cos,
+      const at::Tensor& sin,
+      const std::optional<at::Tensor>& positions,
+      bool interleaved) {
+    check_tables_have_no_gradient(cos, sin);
+    at::AutoDispatchBelowADInplaceOrView below;
+    rotary_embedding_(x, cos, sin, positions, interleaved);
+    context->mark_dirty({x});
+    context->save_for_backward({cos, sin, positions.value_or(at::Tensor())});
+    context->saved_data["interleaved"] = interleaved;
+    return x;
+  }
+
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+    return RotaryEmbeddingFunction::backward(context, std::move(grads));
+  }
+};
+
+void in_place_with_autograd(
+    const at::Tensor& x,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const std::optional<at::Tensor>& positions,
+    bool interleaved) {
+  TORCH_CHECK_VALUE(
+      !(at::GradMode::is_enabled() && x.requires_grad() && x.is_leaf()),
+      "rotary_embedding_: x must not be a leaf that requires a gradient, got one; use "
+      "rotary_embedding");
+  RotaryEmbeddingInPlace::apply(x, cos, sin, positions, interleaved);
+}
 
 at::Tensor with_autograd(
     const at::Tensor& x,
@@ -195,6 +272,17 @@ at::Tensor rotary_embedding(
   return op.call(x, cos, sin, positions, interleaved);
 }
 
+void rotary_embedding_(
+    const at::Tensor& x,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    const std::optional<at::Tensor>& positions,
+    bool interleaved) {
+  static const auto op =
+      operator_handle<decltype(rotary_embedding_)>("mindspeed::rotary_embedding_");
+  op.call(x, cos, sin, positions, interleaved);
+}
+
 at::Tensor rotary_embedding_backward(
     const at::Tensor& grad,
     const at::Tensor& cos,
@@ -213,21 +301,27 @@ TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
   m.def(
       "rotary_embedding_backward(Tensor grad, Tensor cos, Tensor sin, Tensor? positions,"
       " bool interleaved) -> Tensor");
+  m.def(
+      "rotary_embedding_(Tensor(a!) x, Tensor cos, Tensor sin, Tensor? positions=None,"
+      " bool interleaved=False) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) {
   m.impl("rotary_embedding", reference_forward);
   m.impl("rotary_embedding_backward", reference_backward);
+  m.impl("rotary_embedding_", in_place_reference);
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, Meta, m) {
   m.impl("rotary_embedding", forward_fake);
   m.impl("rotary_embedding_backward", forward_fake);
+  m.impl("rotary_embedding_", in_place_fake);
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) {
   m.impl("rotary_embedding", with_autograd);
   m.impl("rotary_embedding_backward", torch::autograd::autogradNotImplementedFallback());
+  m.impl("rotary_embedding_", in_place_with_autograd);
 }
 
 }  // namespace mindspeed::ops

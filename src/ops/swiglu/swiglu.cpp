@@ -2,22 +2,50 @@
 #include "ops/swiglu/swiglu.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "ops/gated/gated.h"
+#include "ops/activation/activation.h"
 #include "ops/operator_handle.h"
-#include "ops/rows.h"
 
 namespace mindspeed::ops {
 namespace {
 
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+
 at::Tensor forward_fake(const at::Tensor& gate, const at::Tensor& up) {
   check_gated("swiglu", gate, up);
   return at::empty_symint(gate.sym_sizes(), gate.options());
+}
+
+Pair backward_fake(const at::Tensor& /*grad*/, const at::Tensor& gate, const at::Tensor& up) {
+  return {
+      at::empty_symint(gate.sym_sizes(), gate.options()),
+      at::empty_symint(up.sym_sizes(), up.options())};
+}
+
+at::Tensor reference_forward(const at::Tensor& gate, const at::Tensor& up) {
+  check_gated("swiglu", gate, up);
+  return reference::gated(Activation::kSilu, gate, up);
+}
+
+Pair reference_backward(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
+  return reference::gated_backward(Activation::kSilu, grad, gate, up);
+}
+
+at::Tensor forward_cpu(const at::Tensor& gate, const at::Tensor& up) {
+  if (gate.scalar_type() == at::kDouble) return reference_forward(gate, up);
+  check_gated("swiglu", gate, up);
+  return activation_forward_cpu(Activation::kSilu, {gate, up, {}});
+}
+
+Pair backward_cpu(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
+  if (gate.scalar_type() == at::kDouble) return reference_backward(grad, gate, up);
+  at::Tensor grad_gate = at::empty(gate.sizes(), gate.options());
+  at::Tensor grad_up = at::empty(up.sizes(), up.options());
+  activation_backward_cpu(Activation::kSilu, grad, {gate, up, {}}, grad_gate, grad_up);
+  return {grad_gate, grad_up};
 }
 
 class SwiGlu : public torch::autograd::Function<SwiGlu> {
@@ -43,34 +71,12 @@ at::Tensor with_autograd(const at::Tensor& gate, const at::Tensor& up) {
 
 }  // namespace
 
-namespace reference {
-
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  check_gated("swiglu", gate, up);
-  const at::ScalarType type = arithmetic_type(gate);
-  return (at::silu(gate.to(type)) * up.to(type)).to(gate.scalar_type()).contiguous();
-}
-
-std::tuple<at::Tensor, at::Tensor> swiglu_backward(
-    const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
-  const at::ScalarType type = arithmetic_type(gate);
-  const at::Tensor wide_grad = grad.to(type);
-  const at::Tensor wide_gate = gate.to(type);
-  const at::Tensor grad_gate = at::silu_backward(wide_grad * up.to(type), wide_gate);
-  const at::Tensor grad_up = wide_grad * at::silu(wide_gate);
-  return {
-      grad_gate.to(gate.scalar_type()).contiguous(), grad_up.to(gate.scalar_type()).contiguous()};
-}
-
-}  // namespace reference
-
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   static const auto op = operator_handle<decltype(swiglu)>("mindspeed::swiglu");
   return op.call(gate, up);
 }
 
-std::tuple<at::Tensor, at::Tensor> swiglu_backward(
-    const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
+Pair swiglu_backward(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
   static const auto op = operator_handle<decltype(swiglu_backward)>("mindspeed::swiglu_backward");
   return op.call(grad, gate, up);
 }
@@ -82,13 +88,18 @@ TORCH_LIBRARY_FRAGMENT(mindspeed, m) {
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, CompositeExplicitAutograd, m) {
-  m.impl("swiglu", reference::swiglu);
-  m.impl("swiglu_backward", reference::swiglu_backward);
+  m.impl("swiglu", reference_forward);
+  m.impl("swiglu_backward", reference_backward);
+}
+
+TORCH_LIBRARY_IMPL(mindspeed, CPU, m) {
+  m.impl("swiglu", forward_cpu);
+  m.impl("swiglu_backward", backward_cpu);
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, Meta, m) {
   m.impl("swiglu", forward_fake);
-  m.impl("swiglu_backward", gated_backward_fake);
+  m.impl("swiglu_backward", backward_fake);
 }
 
 TORCH_LIBRARY_IMPL(mindspeed, Autograd, m) {

@@ -10,22 +10,13 @@
 
 namespace mindspeed::ops {
 
-// gate, up [..., F] of one dtype: float32, bfloat16, float16 or float64. Rows may be strided
-// (halves of a packed
-// [..., 2F] are read in place). Arithmetic is float32 and rounds once. Backward keeps gate and up
-// only. Raises ValueError for different shapes, dtypes or devices.
+// gate, up [..., F] of one dtype: float32, bfloat16, float16 or float64. Rows may be strided.
+// Arithmetic is float32 and rounds once. Backward keeps gate and up only. Of one packed [..., 2F],
+// gated_activation makes one gradient. Raises ValueError for different shapes, dtypes or devices.
 MINDSPEED_API at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
 // (grad_gate, grad_up)
 std::tuple<at::Tensor, at::Tensor> swiglu_backward(
     const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up);
 
-namespace reference {
-
-// Plain ATen, any device.
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
-std::tuple<at::Tensor, at::Tensor> swiglu_backward(
-    const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up);
-
-}  // namespace reference
 }  // namespace mindspeed::ops

@@ -11,13 +11,18 @@ from mindspeed_core.op_cases import muon
 from mindspeed_core.op_cases.adamw import SETTINGS
 from mindspeed_core.ops import (
     add_rms_norm,
+    bias_dropout_add,
+    bias_gelu,
     cross_entropy,
+    gated_activation,
     geglu,
     label_log_probabilities,
     layer_norm,
     linear_cross_entropy,
+    linear_weight_gradient_,
     rms_norm,
     rotary_embedding,
+    scaled_masked_softmax,
     swiglu,
 )
 
@@ -61,6 +66,59 @@ SHAPES_AND_DTYPES = [
     (
         lambda new: geglu(new(2, 8), new(2, 8, dtype=torch.float16)),
         "geglu: up must have the dtype of gate (Float), got Half",
+    ),
+    (
+        lambda new: geglu(new(2, 8), new(2, 8), "exact"),
+        "geglu: approximate must be 'none' or 'tanh', got 'exact'",
+    ),
+    (
+        lambda new: gated_activation(new(2, 7)),
+        "gated_activation: gate_up must have an even last dim, gate and up side by side, got [2, 7]",
+    ),
+    (
+        lambda new: gated_activation(new(2, 8), new(4)),
+        "gated_activation: bias must have shape [8], the last dim of x, got [4]",
+    ),
+    (
+        lambda new: gated_activation(new(2, 8), None, "relu"),
+        "gated_activation: activation must be 'silu', 'gelu' or 'gelu_tanh', got 'relu'",
+    ),
+    (
+        lambda new: bias_gelu(new(2, 8), None, "exact"),
+        "bias_gelu: approximate must be 'none' or 'tanh', got 'exact'",
+    ),
+    (
+        lambda new: bias_dropout_add(new(2, 8), None, new(2, 7), 0.1),
+        "bias_dropout_add: residual must have the shape of x [2, 8], got [2, 7]",
+    ),
+    (
+        lambda new: bias_dropout_add(new(2, 8), new(8), new(2, 8), 1.0),
+        "bias_dropout_add: p must lie in [0, 1), got 1",
+    ),
+    (
+        lambda new: scaled_masked_softmax(new(8)),
+        "scaled_masked_softmax: x must have shape [..., S, L], got [8]",
+    ),
+    (
+        lambda new: scaled_masked_softmax(new(2, 8), new(2, 8)),
+        "scaled_masked_softmax: mask must be bool, true where a score is left out, got Float",
+    ),
+    (
+        lambda new: scaled_masked_softmax(new(2, 8), new(2, 7, dtype=torch.bool)),
+        "scaled_masked_softmax: mask must broadcast to the shape of x [2, 8], got [2, 7]",
+    ),
+    (
+        lambda new: linear_weight_gradient_(new(3, 4), new(5, 3), new(6, 4)),
+        "grad_out [..., O] and input [..., I] must agree in all dims but the last, got [5, 3] and "
+        "[6, 4]",
+    ),
+    (
+        lambda new: linear_weight_gradient_(new(4, 3), new(5, 3), new(5, 4)),
+        "grad_weight must have shape [3, 4], the last dims of grad_out and input, got [4, 3]",
+    ),
+    (
+        lambda new: linear_weight_gradient_(new(3, 4, dtype=torch.half), new(5, 3), new(5, 4)),
+        "grad_weight must be Float or have the dtype of its operands (Float), got Half",
     ),
     (
         lambda new: rotary_embedding(new(4, 8), new(4, 2), new(4, 2)),

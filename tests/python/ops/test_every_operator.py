@@ -9,7 +9,7 @@ from mindspeed_core.op_cases import operator_cases, operator_names
 
 ROOT = Path(__file__).resolve().parents[3]
 NOT_ABOUT_TENSORS = {"isa_name"}
-SHARED = {"gated", "optimizer"}  # folders of what several operators share
+SHARED = {"activation", "optimizer"}  # folders of what several operators share
 
 
 def registered() -> set[str]:

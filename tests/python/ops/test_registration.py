@@ -57,6 +57,7 @@ def test_compiles_without_graph_break(name: str):
     if not cases.differentiable:
         return  # an optimizer's operators run outside the compiled model
     make = cases.cases[small_case(name)]
+    torch.compiler.reset()  # each operator is a recompilation of the same wrapper, and those are limited
     compiled = torch.compile(cases.operator, backend="aot_eager", fullgraph=True)
     for function in (cases.operator, compiled):
         inputs = make(torch.float32)
@@ -109,7 +110,7 @@ def test_a_module_compiles_without_graph_break(dynamic: bool):
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_second_derivatives_are_refused(name: str):
     cases = operator_cases(name)
-    if name in ("flash_attention", "linear_cross_entropy"):
+    if name in ("flash_attention", "grouped_gemm", "linear_cross_entropy"):
         return  # their own tests say what they do
     inputs = cases.cases[small_case(name)](torch.float32)
     outputs = cases.operator(*inputs)
