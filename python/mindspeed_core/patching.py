@@ -114,8 +114,8 @@ def _register() -> None:
 def attention_mask(
     *args: Any,
     attention_mask: Tensor | None = None,
-    q_length: int | None = None,
-    kv_length: int | None = None,
+    q_length: int,
+    kv_length: int,
     allow_is_causal_skip: bool = True,
     local_size: int | None = None,
     **kwargs: Any,
@@ -124,7 +124,7 @@ def attention_mask(
     from transformers.masking_utils import sdpa_mask
 
     unpadded = attention_mask is None or bool(attention_mask.all())
-    if unpadded and allow_is_causal_skip and q_length is not None and q_length == kv_length:
+    if unpadded and allow_is_causal_skip and q_length == kv_length:
         return None
     return sdpa_mask(
         *args,

@@ -21,10 +21,13 @@ def layer_choices(args: "TrainingArguments", num_layers: int) -> list[str]:
     ]
 
 
-def fit_to_budget(args: "TrainingArguments", engine: Any, micro: int, accumulation: int) -> str:
+def fit_to_budget(
+    args: "TrainingArguments", engine: Any, micro: int, accumulation: int, later_bytes: int
+) -> str:
     """Let the engine choose under ``memory.budget_gb`` by measured steps; a phrase for the plan.
 
-    Trial steps run on made-up tokens of the run's micro batch and sequence length.
+    Trial steps run on made-up tokens of the run's micro batch and sequence length. ``later_bytes`` are those that
+    the run will take beside them, for optimizer state that does not exist yet.
 
     Raises:
         ConfigError: even recomputing every layer takes more than the budget.
@@ -33,12 +36,13 @@ def fit_to_budget(args: "TrainingArguments", engine: Any, micro: int, accumulati
     budget = int(args.memory.budget_gb * 1e9)
     tokens = torch.arange(micro * args.training.seq_len).view(micro, -1) % args.model.vocab_size
     batches = [(tokens, tokens, None, None)] * min(accumulation, 2)
-    plan = engine.plan_recomputation(batches, budget)
+    plan = engine.plan_recomputation(batches, budget - later_bytes)
+    peak = gigabytes(plan["peak_bytes"] + later_bytes)
     if not plan["fits"]:
         problem = Problem(
             "memory.budget_gb",
             f"memory.budget_gb ({args.memory.budget_gb:g}) is less than the step takes with every"
-            f" layer recomputed, {gigabytes(plan['peak_bytes'])}; raise it, or lower"
+            f" layer recomputed, {peak}; raise it, or lower"
             " training.micro_batch_size or training.seq_len",
         )
         raise args.error(problem)
@@ -46,7 +50,7 @@ def fit_to_budget(args: "TrainingArguments", engine: Any, micro: int, accumulati
     slower = sum(layer[kind]["seconds"] - layer["none"]["seconds"] for kind in plan["by_layer"])
     return (
         f"{describe(plan['by_layer'])} for a budget of {gigabytes(budget)}:"
-        f" measured {gigabytes(plan['peak_bytes'])}, {slower:.2f} s a micro batch more"
+        f" measured {peak}, {slower:.2f} s a micro batch more"
     )
 
 

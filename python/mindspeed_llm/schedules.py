@@ -1,8 +1,9 @@
-"""Learning rates of our own optimizer: a pure function of the step."""
+"""Learning rates of our own optimizers: a pure function of the step, computed by the engine (train/schedule.h)."""
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from mindspeed_core import _C
 
 if TYPE_CHECKING:
     from mindspeed_llm.config import TrainingConfig
@@ -34,21 +35,15 @@ class Schedule:
 
     def __call__(self, step: int) -> float:
         """Learning rate of step 1, 2, ..., max_steps."""
-        if step <= self.warmup_steps:
-            return self.lr * step / self.warmup_steps
-        if self.kind == "constant":
-            return self.lr
-        start = self.warmup_steps
-        if self.kind == "wsd":
-            start = max(start, self.max_steps - math.ceil(self.decay_fraction * self.max_steps))
-            if step <= start:
-                return self.lr
-        progress = min(1.0, (step - start) / max(1, self.max_steps - start))
-        if self.kind == "cosine":
-            share = 0.5 * (1 + math.cos(math.pi * progress))
-        else:
-            share = 1 - progress
-        return self.min_lr + (self.lr - self.min_lr) * share
+        return _C.learning_rate(
+            self.kind,
+            step,
+            peak=self.lr,
+            minimum=self.min_lr,
+            warmup_steps=self.warmup_steps,
+            total_steps=self.max_steps,
+            decay_fraction=self.decay_fraction,
+        )
 
     def describe(self) -> str:
         """A phrase for the plan."""

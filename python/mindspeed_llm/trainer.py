@@ -24,7 +24,13 @@ from mindspeed_llm.flops import causal_pairs, training_flops
 from mindspeed_llm.interruption import Interruption
 from mindspeed_llm.kernels import fused_kernels
 from mindspeed_llm.loss_guard import LossGuard
-from mindspeed_llm.memory_use import expected_bytes, peak_memory_bytes, pool_use, resident_bytes
+from mindspeed_llm.memory_use import (
+    MOMENT_BYTES,
+    expected_bytes,
+    peak_memory_bytes,
+    pool_use,
+    resident_bytes,
+)
 from mindspeed_llm.metrics import MetricsLog
 from mindspeed_llm.models.causal_lm import CausalLM
 from mindspeed_llm.optimizers import (
@@ -227,7 +233,11 @@ class _Run:
             )
         self.supervision.at(self.step, "choosing what to recompute")
         accumulation = self.args.training.batch_size // self.world.size // micro
-        return fit_to_budget(self.args, self.engine, micro, accumulation)
+        later = 0
+        if not self.updater.tensors():  # made at the first step
+            count = sum(parameter.numel() for parameter in self.model.parameters())
+            later = count * MOMENT_BYTES[self.args.training.optimizer]
+        return fit_to_budget(self.args, self.engine, micro, accumulation, later)
 
     def _begin(self) -> tuple[int, int, str, list[str]]:
         """Step and samples to go on from, a phrase for the plan, and notes for the user."""

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "models/causal_lm.h"
+#include "train/schedule.h"
 #include "train/step_engine.h"
 
 namespace mindspeed::bindings {
@@ -149,6 +150,18 @@ py::dict recompute_plan(const train::RecomputePlan& plan) {
   return result;
 }
 
+double learning_rate(
+    const std::string& kind,
+    int64_t step,
+    double peak,
+    double minimum,
+    int64_t warmup_steps,
+    int64_t total_steps,
+    double decay_fraction) {
+  return train::learning_rate(
+      {kind, peak, minimum, warmup_steps, total_steps, decay_fraction}, step);
+}
+
 void bind_step_engine(py::module_& module) {
   py::class_<StepStats>(
       module, "StepStats", "What a training step did; times in seconds on this rank.")
@@ -217,6 +230,18 @@ void bind_step_engine(py::module_& module) {
 }  // namespace
 
 void bind_engine(py::module_& module) {
+  module.def(
+      "learning_rate",
+      &learning_rate,
+      py::arg("kind"),
+      py::arg("step"),
+      py::kw_only(),
+      py::arg("peak"),
+      py::arg("minimum"),
+      py::arg("warmup_steps"),
+      py::arg("total_steps"),
+      py::arg("decay_fraction"),
+      "Learning rate of step 1, 2, ..., total_steps.");
   bind_causal_lm(module);
   bind_step_engine(module);
 }
