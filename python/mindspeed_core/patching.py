@@ -111,30 +111,16 @@ def _register() -> None:
     AttentionMaskInterface.register(ATTENTION, attention_mask)
 
 
-def attention_mask(
-    *args: Any,
-    attention_mask: Tensor | None = None,
-    q_length: int,
-    kv_length: int,
-    allow_is_causal_skip: bool = True,
-    local_size: int | None = None,
-    **kwargs: Any,
-) -> Tensor | None:
+def attention_mask(**arguments: Any) -> Tensor | None:
     """transformers' mask function for our attention: None where causality and window say all, else a boolean mask."""
     from transformers.masking_utils import sdpa_mask
 
-    unpadded = attention_mask is None or bool(attention_mask.all())
-    if unpadded and allow_is_causal_skip and q_length == kv_length:
+    padding = arguments.get("attention_mask")
+    unpadded = padding is None or bool(padding.all())
+    whole = arguments.get("q_length") == arguments["kv_length"]
+    if unpadded and whole and arguments.get("allow_is_causal_skip", True):
         return None
-    return sdpa_mask(
-        *args,
-        attention_mask=attention_mask,
-        q_length=q_length,
-        kv_length=kv_length,
-        allow_is_causal_skip=allow_is_causal_skip,
-        local_size=local_size,
-        **kwargs,
-    )
+    return sdpa_mask(**arguments)
 
 
 def attention(
