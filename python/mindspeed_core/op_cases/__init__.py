@@ -35,15 +35,13 @@ class OperatorCases:
     differentiable: bool = True
     # (ours, peer) for the bench, where tests need wrappers that copy, or a formula that repeats our random numbers
     in_place: tuple[Callable[..., Any], Callable[..., Any]] | None = None
-    # more peers for the bench, on the inputs of in_place
+    # more contestants of the bench by name, on the inputs that ours takes there
     peers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     same_on_any_threads: bool = True  # False where torch's GEMM adds up in an order of its own
     # moved bytes of one forward and backward, from the inputs; None where another measure says more
     bytes_moved: Callable[..., int] | None = field(default=None)
     # a second plain formula, whose rounding the operator's mathematics has by itself; the worse of both sets the bound
     rounded: Callable[..., Any] | None = field(default=None)
-    # more contestants of the bench by name, of the operator's arguments
-    peers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 def operator_names() -> list[str]:
