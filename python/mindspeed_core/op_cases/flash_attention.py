@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -262,7 +263,7 @@ def features(
     )
 
 
-EVERY_FEATURE = {"alibi": True, "sinks": True, "softcap": 2.0}
+EVERY_FEATURE: dict[str, Any] = {"alibi": True, "sinks": True, "softcap": 2.0}
 
 CASES = OperatorCases(
     operator=lambda *inputs: torch.ops.mindspeed.flash_attention(*inputs)[0],
