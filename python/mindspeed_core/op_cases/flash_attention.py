@@ -332,6 +332,11 @@ CASES = OperatorCases(
             *NONE,
             *features(dtype, 4, causal=True),
         ),
+        "several tasks a head, window": lambda dtype: (
+            *heads((1, 600), 16, 4, 2)(dtype),
+            *NONE,
+            *features(dtype, 4, window=(50, 20)),
+        ),
         "several tasks a head, every feature": lambda dtype: (
             *heads((1, 530), 24, 4, 2, keys=600, value_size=16)(dtype),
             *NONE,
