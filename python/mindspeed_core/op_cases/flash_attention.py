@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -262,7 +263,7 @@ def features(
     )
 
 
-EVERY_FEATURE = {"alibi": True, "sinks": True, "softcap": 2.0}
+EVERY_FEATURE: dict[str, Any] = {"alibi": True, "sinks": True, "softcap": 2.0}
 
 CASES = OperatorCases(
     operator=lambda *inputs: torch.ops.mindspeed.flash_attention(*inputs)[0],
@@ -330,6 +331,11 @@ CASES = OperatorCases(
             *heads((1, 600), 16, 4, 2)(dtype),
             *NONE,
             *features(dtype, 4, causal=True),
+        ),
+        "several tasks a head, window": lambda dtype: (
+            *heads((1, 600), 16, 4, 2)(dtype),
+            *NONE,
+            *features(dtype, 4, window=(50, 20)),
         ),
         "several tasks a head, every feature": lambda dtype: (
             *heads((1, 530), 24, 4, 2, keys=600, value_size=16)(dtype),

@@ -32,8 +32,8 @@ def alibi_slopes(num_heads: int) -> Tensor:
         raise ValueError(f"alibi_slopes: num_heads must be at least 1, got {num_heads}")
     power = 2 ** (num_heads.bit_length() - 1)
     exponents = [(i + 1) / power for i in range(power)]
-    exponents += [(i + 0.5) / power for i in range(0, 2 * (num_heads - power), 2)]
-    return torch.tensor([2 ** (-8 * exponent) for exponent in exponents[:num_heads]])
+    exponents += [(i + 0.5) / power for i in range(num_heads - power)]
+    return torch.tensor([2 ** (-8 * exponent) for exponent in exponents])
 
 
 def flash_attention(

@@ -136,7 +136,8 @@ struct TileBand {
   }
 };
 
-// scores = A B over the seen part, the inner dimension `depth`.
+// scores = A B over the seen part, the inner dimension `depth`. Long inner products are sums of
+// shorter ones, which rounds less than one run of additions.
 HWY_INLINE void multiply_scores(
     const TileBand& band,
     const Rows& a,
@@ -144,17 +145,21 @@ HWY_INLINE void multiply_scores(
     size_t depth,
     float* scores,
     size_t stride) {
-  sv::multiply(
-      band.rows,
-      band.columns,
-      a,
-      b,
-      scores,
-      stride,
-      /*add=*/false,
-      [&](size_t first, size_t last, size_t column) {
-        return InnerRange{0, band.touches(first, last, column) ? depth : 0};
-      });
+  constexpr size_t kRun = 128;
+  for (size_t k = 0; k < depth; k += kRun) {
+    const size_t run = std::min(kRun, depth - k);
+    sv::multiply(
+        band.rows,
+        band.columns,
+        Rows{a.data + k * a.k_stride, a.row_stride, a.k_stride},
+        Panels{b.data + k * b.row_stride, b.panel_stride, b.row_stride},
+        scores,
+        stride,
+        /*add=*/k > 0,
+        [&](size_t first, size_t last, size_t column) {
+          return InnerRange{0, band.touches(first, last, column) ? run : 0};
+        });
+  }
 }
 
 // What is done to a scaled score before the softmax: soft-cap, then ALiBi.
