@@ -13,17 +13,18 @@ namespace mindspeed::ops {
 
 inline constexpr int64_t kQuantisationBlock = 256;  // elements that share a scale
 
-// Magnitudes in ascending order, 0 first and 1 last, and the way from a magnitude to the nearest.
-template <int kSize>
+// kSize magnitudes in ascending order, 0 first and 1 last, and the way from a magnitude to the
+// nearest. The bits of a float32 from 2^-23 to 1 with kMantissaBits of the mantissa are buckets, so
+// narrow that each holds at most one bound between neighbours. Tables for vectors of 32-bit lanes.
+template <int kSize, int kMantissaBits>
 struct DynamicMap {
-  // The bits of a float32 from 2^-23 to 1 without the lower 16 number 23 * 128 + 1 buckets, so
-  // narrow that each holds at most one bound between neighbours.
   static constexpr uint32_t kFirstBits = 104U << 23;  // 2^-23, below the first bound
-  static constexpr uint32_t kBuckets = 23 * 128 + 1;
+  static constexpr int kShift = 23 - kMantissaBits;
+  static constexpr uint32_t kBuckets = (23U << kMantissaBits) + 1;
 
   std::array<float, kSize> magnitudes{};
   std::array<float, kSize> bounds{};  // halfway to the next; the last is beyond every magnitude
-  std::array<uint8_t, kBuckets> at_least{};  // number of bounds below a bucket
+  std::array<int32_t, kBuckets> bounds_below{};  // how many lie below a bucket
 
   // first_count: values in the lowest decade.
   constexpr explicit DynamicMap(int first_count) {
@@ -39,31 +40,23 @@ struct DynamicMap {
     bounds[kSize - 1] = 2.0F;
     int below = 0;
     for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
-      const float edge = std::bit_cast<float>(kFirstBits + (bucket << 16));
+      const float edge = std::bit_cast<float>(kFirstBits + (bucket << kShift));
       while (bounds[below] < edge) ++below;
-      at_least[bucket] = static_cast<uint8_t>(below);
+      bounds_below[bucket] = below;
     }
   }
 
-  // Whether nearest() needs to look at one bound only.
+  // Whether the nearest magnitude needs a look at one bound only.
   constexpr bool one_bound_a_bucket() const {
     for (uint32_t bucket = 1; bucket < kBuckets; ++bucket) {
-      if (at_least[bucket] > at_least[bucket - 1] + 1) return false;
+      if (bounds_below[bucket] > bounds_below[bucket - 1] + 1) return false;
     }
     return bounds[0] >= std::bit_cast<float>(kFirstBits);
   }
-
-  // The number of the nearest magnitude to one in [0, 1]; the smaller of two that are equally near.
-  int nearest(float magnitude) const {
-    const uint32_t bits = std::bit_cast<uint32_t>(magnitude);
-    const uint32_t bucket = bits < kFirstBits ? 0 : (bits - kFirstBits) >> 16;
-    const int low = at_least[bucket < kBuckets ? bucket : kBuckets - 1];  // a NaN is beyond
-    return low + (magnitude > bounds[low] ? 1 : 0);
-  }
 };
 
-inline constexpr DynamicMap<129> kSignedMagnitudes(1);
-inline constexpr DynamicMap<256> kUnsignedMagnitudes(2);
+inline constexpr DynamicMap<129, 6> kSignedMagnitudes(1);
+inline constexpr DynamicMap<256, 7> kUnsignedMagnitudes(2);
 static_assert(kSignedMagnitudes.one_bound_a_bucket());
 static_assert(kUnsignedMagnitudes.one_bound_a_bucket());
 
@@ -77,15 +70,5 @@ inline constexpr std::array<float, 256> kSignedValues = [] {
   return values;
 }();
 inline constexpr const std::array<float, 256>& kUnsignedValues = kUnsignedMagnitudes.magnitudes;
-
-inline uint8_t signed_code(float value) {
-  const int nearest = kSignedMagnitudes.nearest(value < 0 ? -value : value);
-  const int place = value < 0 ? -(nearest < kSignedZero ? nearest : kSignedZero) : nearest;
-  return static_cast<uint8_t>(kSignedZero + place);
-}
-
-inline uint8_t unsigned_code(float value) {
-  return static_cast<uint8_t>(kUnsignedMagnitudes.nearest(value));
-}
 
 }  // namespace mindspeed::ops

@@ -15,6 +15,7 @@ from mindspeed_llm import Trainer, TrainingArguments
 from mindspeed_llm.errors import ConfigError
 from mindspeed_llm.metrics import read_metrics
 from mindspeed_llm.models import AutoModelForCausalLM
+from mindspeed_llm.optimizers import TorchOptimizer
 from mindspeed_llm.run_checkpoint import newest_checkpoint, open_checkpoint
 
 SHAPES = [(33, 17), (257,), (40, 300), (5, 4, 3)]
@@ -329,3 +330,11 @@ def test_whole_parameters_are_asked_for_at_the_start(name: str, config: Path):
 def test_the_plan_names_the_optimizer(config: Path, capsys: pytest.CaptureFixture[str]):
     train(config, "training.optimizer=lion", "training.max_steps=2")
     assert "fused Lion, lr 0.003, constant" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", [AdamW8bit, Muon, torch.optim.Muon])
+def test_a_script_s_optimizer_that_needs_whole_parameters_refuses_shards(kind: Any):
+    whole, shard = nn.Parameter(torch.zeros(4, 3)), nn.Parameter(torch.zeros(2, 3))
+    with pytest.raises(ConfigError, match=r"must have whole parameters: .*parallel.fsdp: false"):
+        TorchOptimizer(kind([whole]), None, {"w": shard}, {"w": whole})
+    TorchOptimizer(kind([whole]), None, {"w": whole}, {"w": whole})
