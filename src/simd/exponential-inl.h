@@ -21,7 +21,7 @@ HWY_INLINE V exponential(D d, V x) {
   const hn::RebindToSigned<D> signed32;
   const auto lowest = hn::Set(d, -87.3F);
   const auto vanishes = hn::Lt(x, lowest);
-  x = hn::Max(lowest, hn::Min(hn::Set(d, 88.7F), x));  // in this order a NaN passes
+  x = hn::IfThenElse(hn::IsNaN(x), x, hn::Max(hn::Min(x, hn::Set(d, 88.7F)), lowest));
   // Added to 1.5 * 2^23 a float has no fraction bits left: it is rounded, and its low bits are n.
   const auto round = hn::Set(d, 12582912.0F);
   const auto rounded = hn::MulAdd(x, hn::Set(d, 1.44269504088896341F), round);
