@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace mindspeed::simd::HWY_NAMESPACE {
 
 // e^x = 2^n e^r with |r| <= ln2/2 and a degree-6 polynomial (Cephes' coefficients), about 1 ulp.
-// Below -87.3 the result is 0 and above 88.7 it stays at e^88.7, so softmax terms vanish as they
+// Below -87.3 the result is 0, from about 88.4 (n = 128) infinity, so softmax terms vanish as they
 // should; a NaN stays a NaN.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V exponential(D d, V x) {

@@ -12,7 +12,7 @@
 //
 #include "simd/exponential-inl.h"
 #include "simd/isa.h"
-#include "simd/tanh-inl.h"
+#include "simd/hyperbolic_tangent-inl.h"
 #include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,7 +33,7 @@ struct Uncapped {
 struct Softcapped {
   explicit Softcapped(double softcap) : cap(hn::Set(sv::FloatTag(), static_cast<float>(softcap))) {}
   sv::FloatVector value(sv::FloatVector logit) const {
-    return hn::Mul(cap, sv::tanh(sv::FloatTag(), hn::Div(logit, cap)));
+    return hn::Mul(cap, sv::hyperbolic_tangent(sv::FloatTag(), hn::Div(logit, cap)));
   }
   sv::FloatVector times_slope(sv::FloatVector grad, sv::FloatVector value) const {
     const auto tanh = hn::Div(value, cap);
