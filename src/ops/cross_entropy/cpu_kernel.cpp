@@ -11,8 +11,8 @@
 #include "hwy/foreach_target.h"
 //
 #include "simd/exponential-inl.h"
-#include "simd/isa.h"
 #include "simd/hyperbolic_tangent-inl.h"
+#include "simd/isa.h"
 #include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
