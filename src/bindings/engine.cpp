@@ -134,7 +134,8 @@ void bind_causal_lm(py::module_& module) {
 // {"by_layer": [names], "peak_bytes", "fits", "layer": {name: {"kept_bytes", "seconds"}}}
 py::dict recompute_plan(const train::RecomputePlan& plan) {
   py::list by_layer;
-  for (models::Recomputation kind : plan.by_layer) by_layer.append(models::recomputation_name(kind));
+  for (models::Recomputation kind : plan.by_layer)
+    by_layer.append(models::recomputation_name(kind));
   py::dict layer;
   for (size_t kind = 0; kind < plan.costs.size(); ++kind) {
     py::dict cost;

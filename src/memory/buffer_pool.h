@@ -41,8 +41,8 @@ class MINDSPEED_API BufferPool {
   static PoolStatistics statistics();
   static void reset_peak();
 
-  /// From now on a request that would bring in_use_bytes above `bytes` fails with c10::OutOfMemoryError naming
-  /// both; 0: no limit.
+  /// From now on a request that would bring in_use_bytes above `bytes` fails with
+  /// c10::OutOfMemoryError naming both; 0: no limit.
   static void set_limit(size_t bytes);
 };
 

@@ -31,8 +31,8 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const auto kept =
-        c10::static_intrusive_pointer_cast<KeptFunction>(context->saved_data["function"].toCapsule());
+    const auto kept = c10::static_intrusive_pointer_cast<KeptFunction>(
+        context->saved_data["function"].toCapsule());
     variable_list inputs;
     for (const at::Tensor& input : context->get_saved_variables()) {
       inputs.push_back(input.detach().requires_grad_(input.requires_grad()));
@@ -46,7 +46,8 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 
  private:
   // Leaves the gradients in `inputs` and in the parameters that the function uses.
-  static void run_again(const KeptFunction& kept, const variable_list& inputs, variable_list& grads) {
+  static void run_again(
+      const KeptFunction& kept, const variable_list& inputs, variable_list& grads) {
     at::AutoGradMode with_gradients(true);
     const variable_list outputs = kept.function(inputs);
     variable_list roots;
@@ -64,9 +65,10 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 
 std::vector<at::Tensor> recompute(
     const TensorFunction& function, const std::vector<at::Tensor>& inputs) {
-  const bool needed =
-      at::GradMode::is_enabled() &&
-      std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) { return x.requires_grad(); });
+  const bool needed = at::GradMode::is_enabled() &&
+                      std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) {
+                        return x.requires_grad();
+                      });
   if (!needed) return function(inputs);
   return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<KeptFunction>(function));
 }

@@ -210,7 +210,8 @@ void StepEngine::set_recomputation(const std::vector<models::Recomputation>& by_
 
 RecomputePlan StepEngine::plan_recomputation(
     const std::vector<models::MicroBatch>& micro_batches, int64_t budget_bytes) {
-  TORCH_CHECK_VALUE(!settings_.fully_sharded, "recomputation is not planned for sharded parameters");
+  TORCH_CHECK_VALUE(
+      !settings_.fully_sharded, "recomputation is not planned for sharded parameters");
   TORCH_CHECK_VALUE(
       memory::BufferPool::statistics().enabled,
       "recomputation is planned from the buffer pool's counters, which is not on");
@@ -228,8 +229,8 @@ RecomputePlan StepEngine::plan_recomputation(
   measured_peak(all_full);  // gradients and buckets come into being
   LayerCosts costs = measure_layer_costs(*model_, micro_batches.front());
   for (LayerCost& cost : costs) {
-    const auto largest = largest_over_ranks(
-        {static_cast<double>(cost.kept_bytes), cost.seconds}, group_.get());
+    const auto largest =
+        largest_over_ranks({static_cast<double>(cost.kept_bytes), cost.seconds}, group_.get());
     cost = {static_cast<int64_t>(largest[0]), largest[1]};
   }
   const RecomputePlan plan = fit_recomputation(costs, num_layers, budget_bytes, measured_peak);

@@ -33,7 +33,7 @@ struct StepSettings {
   int64_t bucket_bytes = 25 << 20;
   bool fully_sharded = false;
   std::vector<models::Recomputation> recomputation;  // one a layer; empty: none
-  std::optional<OptimizerSettings> optimizer;  // none: the caller updates the parameters
+  std::optional<OptimizerSettings> optimizer;        // none: the caller updates the parameters
 
   /// Parses the JSON form (keys: precision, clip_norm, z_loss, bucket_bytes, fsdp,
   /// recompute [a name a layer], optimizer

@@ -53,7 +53,8 @@ StepSettings StepSettings::from_json(const std::string& text) {
         settings.fully_sharded = value.get<bool>();
       } else if (key == "recompute") {
         for (const json& name : value) {
-          settings.recomputation.push_back(models::recomputation_from_name(name.get<std::string>()));
+          settings.recomputation.push_back(
+              models::recomputation_from_name(name.get<std::string>()));
         }
       } else if (key == "optimizer") {
         if (!value.is_null()) settings.optimizer = parse_optimizer(value);

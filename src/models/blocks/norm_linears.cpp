@@ -39,7 +39,8 @@ class NormLinears : public torch::autograd::Function<NormLinears> {
     observe_activation(norm_path, normed);
     variable_list outputs{sum};
     for (size_t i = 0; i < weights.size(); ++i) {
-      outputs.push_back(linear_forward(normed, weights[i], i < biases.size() ? biases[i] : at::Tensor()));
+      outputs.push_back(
+          linear_forward(normed, weights[i], i < biases.size() ? biases[i] : at::Tensor()));
     }
     variable_list kept{sum, norm_weight};
     kept.insert(kept.end(), weights.begin(), weights.end());
