@@ -117,7 +117,8 @@ RecomputePlan fit_recomputation(
     if (plan == tried) break;
     tried = plan;
     const int64_t peak = measured_peak(plan);
-    if (peak <= budget_bytes && seconds_of(costs, plan) < seconds_of(costs, best.by_layer)) {
+    // At equal times the solver's choice, which recomputes least, stands over all kFull.
+    if (peak <= budget_bytes && seconds_of(costs, plan) <= seconds_of(costs, best.by_layer)) {
       best.by_layer = plan;
       best.peak_bytes = peak;
     }

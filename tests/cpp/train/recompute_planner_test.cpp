@@ -85,5 +85,15 @@ TEST(RecomputePlanner, CorrectsTheRoomByWhatIsMeasured) {
   EXPECT_EQ(counts(plan.by_layer), (std::array<int64_t, 3>{2, 2, 0}));
 }
 
+TEST(RecomputePlanner, RecomputesNothingWhereThatCostsNoMoreTimeAndFits) {
+  // What a noisy clock gives: every kind measured as equally fast.
+  constexpr LayerCosts equal{LayerCost{90, 1.0}, LayerCost{40, 1.0}, LayerCost{10, 1.0}};
+  auto measured = [&](const std::vector<Recomputation>& plan) {
+    return bytes(equal, counts(plan));
+  };
+  const RecomputePlan plan = fit_recomputation(equal, 4, 1000, measured);
+  EXPECT_EQ(counts(plan.by_layer), (std::array<int64_t, 3>{4, 0, 0}));
+}
+
 }  // namespace
 }  // namespace mindspeed::train
