@@ -1,7 +1,6 @@
 # mindspeed_room(<name> [SOURCES ...] [DEPENDS <room>...] [TORCH_FREE])
 # One room of the engine: an object library mindspeed_<name> that goes into libmindspeed.
-# Sources named cpu_kernel*.cpp are torch-free and compiled without the precompiled torch header; they say
-# themselves where a multiplication and an addition are to round as one (no contraction).
+# Sources named cpu_kernel*.cpp are torch-free hot loops (mindspeed_kernel_sources).
 function(mindspeed_room name)
   cmake_parse_arguments(ROOM "TORCH_FREE" "" "SOURCES;DEPENDS" ${ARGN})
   set(target mindspeed_${name})
@@ -34,12 +33,19 @@ function(mindspeed_compile_folders_together target sources)
   foreach(source IN LISTS sources)
     get_filename_component(folder ${source} DIRECTORY)
     if(source MATCHES "cpu_kernel[^/]*\\.cpp$")
-      set_source_files_properties(${source} PROPERTIES
-        SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-O3;-fno-math-errno;-ffp-contract=off")
+      mindspeed_kernel_sources(${source})
     elseif(folder)
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}")
     endif()
   endforeach()
+endfunction()
+
+# How hot loops are compiled: without the precompiled torch header. They say themselves where a multiplication and an
+# addition are to round as one (no contraction). They are vectorised by hand; GCC 12's own vectoriser reads past the end
+# of a matrix whose columns are taken in groups (tests/cpp/simd/small_gemm_test.cpp).
+function(mindspeed_kernel_sources)
+  set_source_files_properties(${ARGN} PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-O3;-fno-math-errno;-ffp-contract=off;-fno-tree-vectorize")
 endfunction()
 
 # The warnings every target of ours is held to; torch's headers come as SYSTEM and are exempt.

@@ -40,7 +40,7 @@ def test_kernels_of_every_lower_instruction_set():
     assert "MINDSPEED_ISA" in os.environ or in_use == best_isa()
     for isa in NAMES[: NAMES.index(in_use)]:
         result = run(isa, "-m", "pytest", "-q", "-x", str(HERE / "test_numerics.py"))
-        assert result.returncode == 0, f"{isa}:\n{result.stdout[-3000:]}"
+        assert result.returncode == 0, f"{isa}:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
 
 
 @pytest.mark.parametrize("isa", NAMES)
