@@ -9,6 +9,7 @@
 
 #include <mutex>
 
+#include "bindings/data_cleaning.h"
 #include "data/data.h"
 #include "data/error.h"
 
@@ -194,6 +195,8 @@ PYBIND11_MODULE(_data, m) {
   m.doc() = "Tokenizer, token files and packed samples (C++, no torch).";
   py::register_exception<data::Error>(
       m, "DataError", py::module_::import("mindspeed_llm.errors").attr("UserError"));
+
+  mindspeed::bindings::bind_cleaning(m);
 
   py::class_<PythonTokenizer, std::shared_ptr<PythonTokenizer>>(m, "Tokenizer")
       .def_static(
