@@ -1,5 +1,6 @@
 """Cleaning and deduplication: against Python's unicodedata, and on planted copies."""
 
+import json
 import random
 import unicodedata
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from mindspeed_llm.data import DataError, _data
+from mindspeed_llm.preprocess import main
 
 
 def nfc(text: str) -> str:
@@ -167,3 +169,59 @@ def test_copies_differ_from_other_documents(documents: list[str], tmp_path: Path
     dedup.apply_batch(texts)
     assert dedup.decide()["near_documents"] == 0  # Austen does not repeat herself
     assert not any(dedup.apply_batch(texts))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_preprocess_drops_what_the_flags_ask(
+    documents: list[str], vocabulary: str, tmp_path: Path, workers: int
+):
+    near = documents[5] + " One more word."
+    texts = ["short", *documents[:20], documents[3], near, "", "e\u0301" * 300]
+    source = tmp_path / "corpus.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    arguments = ["--input", str(source), "--tokenizer-name-or-path", vocabulary]
+    report = tmp_path / "report.json"
+    flags = ["--nfc", "--min-characters", "200", "--dedup", "near", "--json", str(report)]
+    prefix = tmp_path / "cleaned" / "corpus"
+    assert (
+        main([*arguments, *flags, "--workers", str(workers), "--output-prefix", str(prefix)]) == 0
+    )
+    counts = json.loads(report.read_text())
+    assert counts["documents"] == 21 and counts["empty"] == 1
+    assert counts["dropped_reasons"] == {
+        "fewer characters than --min-characters": 1,
+        "exact duplicate": 1,
+        "near duplicate": 1,
+    }
+    assert counts["dedup"]["documents"] == 23 and counts["dedup"]["largest_cluster"] == 1
+
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in [*documents[:20], "\u00e9" * 300])
+    )
+    arguments[1] = str(kept)
+    plain = tmp_path / "plain"
+    assert main([*arguments, "--output-prefix", str(plain)]) == 0
+    for suffix in ("bin", "idx"):
+        ours = prefix.with_name(f"corpus_text_document.{suffix}").read_bytes()
+        assert ours == plain.with_name(f"plain_text_document.{suffix}").read_bytes()
+    assert not list(prefix.parent.glob("*scratch*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--dedup", "near", "--json-keys", "text", "title"], "--dedup must have one key"),
+        (["--dedup", "near", "--near-threshold", "0"], "--near-threshold must be above 0"),
+        (["--dedup", "exact", "--dedup-memory-mb", "0"], "--dedup-memory-mb must be at least 1"),
+        (["--min-characters", "-1"], "--min-characters must be from 0"),
+    ],
+)
+def test_preprocess_refuses_bad_flags(
+    flags: list[str], words: str, vocabulary: str, tmp_path: Path
+):
+    source = tmp_path / "corpus.jsonl"
+    source.write_text('{"text": "a"}\n')
+    arguments = ["--input", str(source), "--tokenizer-name-or-path", vocabulary]
+    with pytest.raises(DataError, match=words):
+        main([*arguments, *flags, "--output-prefix", str(tmp_path / "out")])
