@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <compare>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "data/dedup/disk_sorter.h"
@@ -36,18 +36,25 @@ struct Entry {
 
 struct HashedRank {
   uint64_t hash_high, hash_low, rank;
-  auto operator<=>(const HashedRank&) const = default;
+  bool operator<(const HashedRank& other) const {
+    return std::tie(hash_high, hash_low, rank) <
+           std::tie(other.hash_high, other.hash_low, other.rank);
+  }
 };
 
 struct BandRank {
   uint64_t band_hash, rank;
-  auto operator<=>(const BandRank&) const = default;
+  bool operator<(const BandRank& other) const {
+    return std::tie(band_hash, rank) < std::tie(other.band_hash, other.rank);
+  }
 };
 
 // Two documents whose signatures are alike; twin < rank.
 struct Edge {
   uint64_t rank, twin;
-  auto operator<=>(const Edge&) const = default;
+  bool operator<(const Edge& other) const {
+    return std::tie(rank, twin) < std::tie(other.rank, other.twin);
+  }
 };
 
 // The documents of one bucket (those with an equal band), by rank. Each is compared with the
