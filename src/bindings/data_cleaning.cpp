@@ -11,6 +11,7 @@
 #include "data/dedup/shingles.h"
 #include "data/dedup_filter.h"
 #include "data/nfc.h"
+#include "data/substring_filter.h"
 
 namespace py = pybind11;
 namespace data = mindspeed::data;
@@ -30,6 +31,26 @@ py::dict to_dict(const data::DocumentDedupCounts& counts) {
   dict["clusters"] = counts.clusters;
   dict["largest_cluster"] = counts.largest_cluster;
   return dict;
+}
+
+py::dict to_dict(const data::SubstringDedupCounts& counts) {
+  py::dict dict;
+  dict["documents"] = counts.documents;
+  dict["bytes"] = counts.bytes;
+  dict["changed_documents"] = counts.changed_documents;
+  dict["removed_bytes"] = counts.removed_bytes;
+  return dict;
+}
+
+// Decides without the GIL.
+template <typename Filter>
+py::dict decide(Filter& filter) {
+  decltype(filter.decide()) counts;
+  {
+    const py::gil_scoped_release release;
+    counts = filter.decide();
+  }
+  return to_dict(counts);
 }
 
 // (why it is dropped, or ""; the text as rewritten)
@@ -111,14 +132,22 @@ void bind_cleaning(py::module_& m) {
           py::arg("near_threshold") = 0.8,
           py::arg("memory_bytes") = size_t(256) << 20,
           py::arg("threads") = 1)
-      .def("decide", [](data::DedupFilter& self) {
-        data::DocumentDedupCounts counts;
-        {
-          const py::gil_scoped_release release;
-          counts = self.decide();
-        }
-        return to_dict(counts);
-      });
+      .def("decide", &decide<data::DedupFilter>);
+  py::class_<data::SubstringFilter, data::DocumentFilter, std::shared_ptr<data::SubstringFilter>>(
+      m, "SubstringFilter")
+      .def(
+          py::init([](const std::filesystem::path& scratch_folder,
+                      uint32_t min_bytes,
+                      size_t memory_bytes,
+                      int threads) {
+            return std::make_shared<data::SubstringFilter>(
+                data::SubstringDedupOptions{min_bytes, memory_bytes, threads, scratch_folder});
+          }),
+          py::arg("scratch_folder"),
+          py::arg("min_bytes") = 200,
+          py::arg("memory_bytes") = size_t(256) << 20,
+          py::arg("threads") = 1)
+      .def("decide", &decide<data::SubstringFilter>);
 }
 
 }  // namespace mindspeed::bindings

@@ -19,7 +19,7 @@ THRESHOLD = 0.8
 
 
 def measure(folder: Path, rounds: int) -> list[dict[str, Any]]:
-    """Rows for exact and near deduplication of FOLDER/corpus/{en,zh,code}.jsonl."""
+    """Rows for exact, near and substring deduplication of FOLDER/corpus/{en,zh,code}.jsonl."""
     rows = []
     with one_core():
         for corpus in ("en", "zh", "code"):
@@ -38,6 +38,7 @@ def _contestants(texts: list[str]) -> dict[str, tuple[float, Callable[[], Any]]]
     contestants: dict[str, tuple[float, Callable[[], Any]]] = {
         "mindspeed exact": (megabytes, lambda: _ours(encoded, near=False)),
         "mindspeed near": (megabytes, lambda: _ours(encoded, near=True)),
+        "mindspeed substring": (megabytes, lambda: _substrings(encoded)),
     }
     for name, peer in {"datasketch near": _datasketch, "rensa near": _rensa}.items():
         if find_spec(name.split()[0]):
@@ -48,6 +49,14 @@ def _contestants(texts: list[str]) -> dict[str, tuple[float, Callable[[], Any]]]
 def _ours(texts: list[bytes], near: bool) -> list[str]:
     with tempfile.TemporaryDirectory() as scratch:
         dedup = _data.DedupFilter(scratch, near=near, near_threshold=THRESHOLD)
+        dedup.apply_batch(texts)
+        dedup.decide()
+        return list(dedup.apply_batch(texts))
+
+
+def _substrings(texts: list[bytes]) -> list[str]:
+    with tempfile.TemporaryDirectory() as scratch:
+        dedup = _data.SubstringFilter(scratch)
         dedup.apply_batch(texts)
         dedup.decide()
         return list(dedup.apply_batch(texts))

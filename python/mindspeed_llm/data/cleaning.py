@@ -26,8 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(flag, type=kind, default=default, metavar="N", help=text)
     group.add_argument(
         "--dedup",
-        choices=["exact", "near"],
-        help="drop documents equal to an earlier one; near: and those like it (MinHash)",
+        nargs="+",
+        choices=["exact", "near", "substring"],
+        default=[],
+        help="drop documents equal to an earlier one; near: and those like it (MinHash); "
+        "substring: and cut passages that stood before",
     )
     group.add_argument(
         "--near-threshold",
@@ -35,6 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.8,
         metavar="J",
         help="Jaccard similarity of runs of five words from which documents are near; default: 0.8",
+    )
+    group.add_argument(
+        "--substring-bytes",
+        type=int,
+        default=200,
+        metavar="N",
+        help="length from which passages are cut; default: 200",
     )
     group.add_argument(
         "--dedup-memory-mb", type=int, default=256, metavar="N", help="then disk; default: 256"
@@ -65,10 +75,11 @@ def cleaning_filter(parsed: argparse.Namespace) -> _data.CleaningFilter | None:
 
 def make_filters(
     parsed: argparse.Namespace, scan: Callable[[list[Any]], object]
-) -> tuple[list[Any], dict[str, int]]:
+) -> tuple[list[Any], dict[str, Any]]:
     """The filters of the pass that encodes, and what deduplication counted.
 
-    ``scan(filters)`` must show every document to the filters; it is called when there is ``--dedup``.
+    ``scan(filters)`` must show every document to the filters; it is called once for ``--dedup``, and once
+    more for ``--dedup substring``.
 
     Raises:
         DataError: a limit that makes no sense, or ``--dedup`` for several keys.
@@ -84,19 +95,33 @@ def make_filters(
         )
     if parsed.dedup_memory_mb < 1:
         raise DataError(f"--dedup-memory-mb must be at least 1, got {parsed.dedup_memory_mb}")
+    scratch = parsed.scratch_folder or Path(parsed.output_prefix).parent
+    memory_bytes = parsed.dedup_memory_mb << 20
     dedup = _data.DedupFilter(
-        parsed.scratch_folder or Path(parsed.output_prefix).parent,
-        near=parsed.dedup == "near",
+        scratch,
+        near="near" in parsed.dedup,
         near_threshold=parsed.near_threshold,
-        memory_bytes=parsed.dedup_memory_mb << 20,
+        memory_bytes=memory_bytes,
         threads=parsed.workers,
     )
     filters.append(dedup)
     scan(filters)
-    return filters, dedup.decide()
+    counts: dict[str, Any] = dedup.decide()
+    if "substring" in parsed.dedup:
+        if not 8 <= parsed.substring_bytes < 2**32:
+            raise DataError(
+                f"--substring-bytes must be from 8 to 2^32 - 1, got {parsed.substring_bytes}"
+            )
+        substrings = _data.SubstringFilter(
+            scratch, parsed.substring_bytes, memory_bytes, parsed.workers
+        )
+        filters.append(substrings)
+        scan(filters)
+        counts["substring"] = substrings.decide()
+    return filters, counts
 
 
-def describe(counts: dict[str, int]) -> str:
+def describe(counts: dict[str, Any]) -> str:
     """What deduplication removed, as one line."""
     line = (
         f"{counts['documents']:,} documents, {counts['exact_documents']:,} exact copies "
@@ -105,4 +130,10 @@ def describe(counts: dict[str, int]) -> str:
     )
     if counts["clusters"]:
         line += f"; most copies of one document: {counts['largest_cluster']:,}"
+    if "substring" in counts:
+        substring = counts["substring"]
+        line += (
+            f"; {substring['removed_bytes'] / 1e6:.2f} MB of repeated passages cut from "
+            f"{substring['changed_documents']:,} documents"
+        )
     return line

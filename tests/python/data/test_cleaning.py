@@ -214,6 +214,7 @@ def test_preprocess_drops_what_the_flags_ask(
         (["--dedup", "near", "--json-keys", "text", "title"], "--dedup must have one key"),
         (["--dedup", "near", "--near-threshold", "0"], "--near-threshold must be above 0"),
         (["--dedup", "exact", "--dedup-memory-mb", "0"], "--dedup-memory-mb must be at least 1"),
+        (["--dedup", "substring", "--substring-bytes", "7"], "--substring-bytes must be from 8"),
         (["--min-characters", "-1"], "--min-characters must be from 0"),
     ],
 )
@@ -225,3 +226,94 @@ def test_preprocess_refuses_bad_flags(
     arguments = ["--input", str(source), "--tokenizer-name-or-path", vocabulary]
     with pytest.raises(DataError, match=words):
         main([*arguments, *flags, "--output-prefix", str(tmp_path / "out")])
+
+
+def cut_plainly(texts: list[bytes], size: int) -> list[bytes]:
+    """What substring deduplication must give for ASCII: every window that stood before is marked."""
+    first: dict[bytes, tuple[int, int]] = {}
+    cut = []
+    for number, text in enumerate(texts):
+        marks = bytearray(len(text))
+        for at in range(len(text) - size + 1):
+            document, start = first.setdefault(text[at : at + size], (number, at))
+            if (document, start) != (number, at):
+                begin = max(at, start + size) if document == number else at
+                marks[begin : at + size] = b"\1" * (at + size - begin)
+        cut.append(bytes(byte for byte, mark in zip(text, marks, strict=True) if not mark))
+    return cut
+
+
+@pytest.mark.parametrize(("memory_bytes", "threads"), [(1 << 28, 1), (60_000, 2), (1000, 7)])
+def test_substrings_equal_the_plain_search(memory_bytes: int, threads: int, tmp_path: Path):
+    pick = random.Random(4)
+    passages = [bytes(pick.choices(b"abcd ", k=pick.choice([9, 20, 60]))) for _ in range(60)]
+    texts = [b"", b"x", b"a" * 100, b"ab" * 50]
+    for _ in range(150):
+        texts.append(b"".join(pick.choices(passages, k=pick.randrange(8))))
+    dedup = _data.SubstringFilter(
+        tmp_path, min_bytes=16, memory_bytes=memory_bytes, threads=threads
+    )
+    for number in reversed(range(len(texts))):  # the order of adding does not matter
+        dedup.apply(0, number, texts[number])
+    counts = dedup.decide()
+    expected = cut_plainly(texts, 16)
+    results = [dedup.apply(0, number, text) for number, text in enumerate(texts)]
+    for (reason, kept), plain, text in zip(results, expected, texts, strict=True):
+        assert kept == plain
+        assert (reason != "") == (plain != text and not plain.strip())
+    assert counts["removed_bytes"] == sum(map(len, texts)) - sum(map(len, expected)) > 1000
+    assert counts["documents"] == len(texts)
+
+
+def test_substring_cuts_keep_characters_whole(tmp_path: Path):
+    pick = random.Random(5)
+    letters = "\u4e00\u4e01\u4e02\u00e9a"
+    passages = ["".join(pick.choices(letters, k=30)) for _ in range(20)]
+    texts = ["".join(pick.choices(passages, k=4)) for _ in range(60)]
+    dedup = _data.SubstringFilter(tmp_path, min_bytes=20)
+    dedup.apply_batch([text.encode() for text in texts])
+    assert dedup.decide()["removed_bytes"] > 0
+    for number, text in enumerate(texts):
+        _, kept = dedup.apply(0, number, text)
+        kept.decode()  # raises where a character was cut
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_substrings_of_few_documents(count: int, tmp_path: Path):
+    dedup = _data.SubstringFilter(tmp_path, min_bytes=8)
+    dedup.apply_batch([b"the same text"] * count)
+    assert dedup.decide()["changed_documents"] == max(0, count - 1)
+    reasons = dedup.apply_batch([b"the same text"] * count)
+    assert list(map(bool, reasons)) == [False, True][:count]
+
+
+def test_substring_length_must_make_sense(tmp_path: Path):
+    with pytest.raises(DataError, match="--substring-bytes must be at least 8, got 7"):
+        _data.SubstringFilter(tmp_path, min_bytes=7)
+
+
+def test_preprocess_cuts_repeated_passages(documents: list[str], vocabulary: str, tmp_path: Path):
+    passage = documents[7][:1000]
+    texts = [
+        documents[1],
+        documents[7],
+        documents[2] + passage,
+        documents[7][100:600],
+        documents[1],
+    ]
+    source, report = tmp_path / "corpus.jsonl", tmp_path / "report.json"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    arguments = ["--input", str(source), "--tokenizer-name-or-path", vocabulary]
+    flags = ["--dedup", "substring", "--json", str(report)]
+    assert main([*arguments, *flags, "--output-prefix", str(tmp_path / "out")]) == 0
+    counts = json.loads(report.read_text())
+    assert counts["documents"] == 3
+    assert counts["dropped_reasons"] == {
+        "all of it repeats earlier passages": 1,
+        "exact duplicate": 1,
+    }
+    assert counts["dedup"]["substring"]["changed_documents"] == 2
+    removed = len(passage.encode()) + len(texts[3].encode())
+    assert counts["dedup"]["substring"]["removed_bytes"] == removed
+    kept = sum(len(text.encode()) for text in texts[:3]) - len(passage.encode())
+    assert counts["text_bytes"] == kept
