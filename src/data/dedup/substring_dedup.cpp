@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// First winnowing (Schleimer et al., 2003) leaves out the text that surely repeats nothing: of
+// every min_bytes bytes, the gram (half as long) with the smallest hash is their fingerprint, and
+// only places whose fingerprint stands elsewhere too go into suffix arrays.
+//
 // Suffixes are compared by their first min_bytes bytes only, and only those count that have as many
-// left in their document: so no separator is needed, and a block of text plus min_bytes more is
+// left in their passage: so no separator is needed, and a block of text plus min_bytes more is
 // sorted as the whole text would be.
 #include "data/dedup/substring_dedup.h"
 
@@ -29,10 +33,58 @@ struct Place {
   }
 };
 
-struct StartRank {
-  uint64_t start, num_bytes, rank;
-  bool operator<(const StartRank& other) const { return start < other.start; }
+// A document, or a passage of one from byte `at` on, in a file of texts.
+struct Passage {
+  uint64_t start, num_bytes, rank, at;
+  bool operator<(const Passage& other) const { return start < other.start; }
 };
+
+struct Fingerprint {
+  uint64_t hash, position;
+  bool operator<(const Fingerprint& other) const {
+    return std::tie(hash, position) < std::tie(other.hash, other.position);
+  }
+};
+
+// Calls visit(hash, where the gram begins) for the fingerprints of all runs of `window` grams.
+template <typename Visit>
+void winnow(std::string_view text, size_t gram, size_t window, const Visit& visit) {
+  if (text.size() < gram + window - 1) return;
+  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;
+  uint64_t out = 1;  // factor of the byte that leaves the gram
+  for (size_t i = 0; i < gram; ++i) out *= kPrime;
+  std::vector<uint64_t> hashes(window);  // of the last grams, by position modulo window
+  uint64_t rolling = 0;
+  size_t smallest = SIZE_MAX;
+  uint64_t smallest_hash = 0;
+  for (size_t i = 0, slot = 0; i < text.size(); ++i) {
+    rolling = rolling * kPrime + uint8_t(text[i]) + 1;
+    if (i >= gram) rolling -= out * (uint8_t(text[i - gram]) + 1);
+    if (i + 1 < gram) continue;
+    const size_t at = i + 1 - gram;
+    const uint64_t hash = (rolling ^ (rolling >> 32)) * kPrime;
+    hashes[slot] = hash;
+    if (++slot == window) slot = 0;
+    const size_t before = smallest;
+    if (smallest == SIZE_MAX || hash <= smallest_hash) {
+      smallest = at;
+      smallest_hash = hash;
+    } else if (at - smallest == window) {  // it has left: the rightmost smallest of the others
+      smallest = at;
+      smallest_hash = hash;
+      for (size_t back = 1; back < window; ++back) {
+        const uint64_t other = hashes[(slot + window - 1 - back) % window];
+        if (other < smallest_hash) {
+          smallest = at - back;
+          smallest_hash = other;
+        }
+      }
+    }
+    if (at + 1 == window || (at + 1 > window && smallest != before)) {
+      visit(smallest_hash, smallest);
+    }
+  }
+}
 
 // One of several places that hold the same min_bytes bytes.
 struct Window {
@@ -59,19 +111,29 @@ class SubstringDedup::Work {
  public:
   explicit Work(const SubstringDedupOptions& options)
       : options_(options),
-        incoming_(options.scratch_folder, options.memory_bytes),
+        gram_(options.min_bytes / 2),
+        incoming_(options.scratch_folder, options.memory_bytes / 2),
+        fingerprints_(options.scratch_folder, options.memory_bytes / 2),
         texts_(options.scratch_folder),
         places_(options.scratch_folder),
-        starts_(options.scratch_folder),
+        passages_(options.scratch_folder),
+        repeated_texts_(options.scratch_folder),
         cuts_(options.scratch_folder) {}
 
   void add(uint32_t file, uint64_t offset, std::string_view text) {
-    incoming_.add({file, offset, texts_.append(text.data(), text.size()), text.size()});
+    const uint64_t start = texts_.append(text.data(), text.size());
+    incoming_.add({file, offset, start, text.size()});
+    thread_local std::vector<Fingerprint> found;
+    found.clear();
+    winnow(text, gram_, num_grams(), [&](uint64_t hash, size_t at) {
+      found.push_back({hash, start + at});
+    });
+    fingerprints_.add(found);
   }
 
   SubstringDedupCounts decide() {
     number_documents();
-    text_ = texts_.map<char>();
+    find_passages();
     std::vector<Run> runs = sort_blocks();
     DiskSorter<Window> windows(options_.scratch_folder, options_.memory_bytes / 2);
     find_windows(runs, windows);
@@ -112,18 +174,77 @@ class SubstringDedup::Work {
     size_t next = 0;
   };
 
+  size_t num_grams() const { return options_.min_bytes - gram_ + 1; }
+
   void number_documents() {
-    DiskSorter<StartRank> by_start(options_.scratch_folder, options_.memory_bytes / 2);
     incoming_.for_each([&](const Place& place) {
       places_.append(&place, sizeof place);
-      by_start.add({place.start, place.num_bytes, counts_.documents++});
+      ++counts_.documents;
       counts_.bytes += place.num_bytes;
     });
     place_ = places_.map<Place>();
-    by_start.for_each([&](const StartRank& one) {
-      if (one.num_bytes >= options_.min_bytes) starts_.append(&one, sizeof one);
+  }
+
+  // Copies what may repeat to `repeated_texts_`, passage by passage.
+  void find_passages() {
+    DiskSorter<uint64_t> grams(options_.scratch_folder, options_.memory_bytes / 4);
+    find_repeated_grams(grams);
+    DiskSorter<Passage> by_start(options_.scratch_folder, options_.memory_bytes / 4);
+    for (uint64_t rank = 0; rank < place_.size(); ++rank) {
+      by_start.add({place_[rank].start, place_[rank].num_bytes, rank, 0});
+    }
+    ScratchFile documents(options_.scratch_folder);
+    by_start.for_each([&](const Passage& one) {
+      if (one.num_bytes >= options_.min_bytes) documents.append(&one, sizeof one);
     });
-    start_ = starts_.map<StartRank>();
+    const std::span<const Passage> document = documents.map<const Passage>();
+    size_t current = 0;  // the document of the gram
+    uint64_t begin = 0, end = 0;
+    const auto close = [&] {
+      if (begin < end) copy_passage(document[current], begin, end);
+    };
+    grams.for_each([&](uint64_t gram) {
+      size_t of_gram = current;
+      while (document[of_gram].start + document[of_gram].num_bytes <= gram) ++of_gram;
+      const Passage& in = document[of_gram];
+      // The windows that have the gram in them reach from here to there.
+      const uint64_t first = gram < in.start + num_grams() ? in.start : gram + 1 - num_grams();
+      const uint64_t last = std::min(gram + options_.min_bytes, in.start + in.num_bytes);
+      if (of_gram != current || first > end) {
+        close();
+        begin = first;
+      }
+      current = of_gram;
+      end = last;
+    });
+    close();
+    text_ = repeated_texts_.map<const char>();
+    passage_ = passages_.map<const Passage>();
+  }
+
+  // Beginnings of the grams whose hash is a fingerprint in more than one place.
+  void find_repeated_grams(DiskSorter<uint64_t>& grams) {
+    Fingerprint previous{};
+    bool any = false, in_group = false;
+    fingerprints_.for_each([&](const Fingerprint& one) {
+      const bool equal = any && one.hash == previous.hash;
+      if (equal && !in_group) grams.add(previous.position);
+      if (equal) grams.add(one.position);
+      any = true;
+      in_group = equal;
+      previous = one;
+    });
+  }
+
+  void copy_passage(const Passage& document, uint64_t begin, uint64_t end) {
+    std::vector<char> bytes(end - begin);
+    texts_.read(begin, bytes.data(), bytes.size());
+    const Passage passage{
+        repeated_texts_.append(bytes.data(), bytes.size()),
+        bytes.size(),
+        document.rank,
+        begin - document.start};
+    passages_.append(&passage, sizeof passage);
   }
 
   std::vector<Run> sort_blocks() {
@@ -166,11 +287,11 @@ class SubstringDedup::Work {
     return run;
   }
 
-  // Which positions from `begin` on have min_bytes left in their document.
+  // Which positions from `begin` on have min_bytes left in their passage.
   std::vector<bool> mark_whole_windows(uint64_t begin, uint64_t end) const {
     std::vector<bool> marks(end - begin);
-    for (auto one = start_.begin() + ptrdiff_t(first_ending_after(begin));
-         one != start_.end() && one->start < end;
+    for (auto one = passage_.begin() + ptrdiff_t(first_ending_after(begin));
+         one != passage_.end() && one->start < end;
          ++one) {
       const uint64_t first = std::max(begin, one->start);
       const uint64_t last = std::min(end, one->start + one->num_bytes - options_.min_bytes + 1);
@@ -180,10 +301,10 @@ class SubstringDedup::Work {
   }
 
   size_t first_ending_after(uint64_t position) const {
-    const auto after = std::partition_point(start_.begin(), start_.end(), [&](const auto& one) {
+    const auto after = std::partition_point(passage_.begin(), passage_.end(), [&](const auto& one) {
       return one.start + one.num_bytes <= position;
     });
-    return size_t(after - start_.begin());
+    return size_t(after - passage_.begin());
   }
 
   int compare(uint64_t a, uint64_t b) const {
@@ -203,8 +324,8 @@ class SubstringDedup::Work {
     }
     std::make_heap(heap.begin(), heap.end(), later);
     const auto add = [&](uint64_t group, uint64_t position) {
-      const StartRank& document = start_[first_ending_after(position)];
-      windows.add({group, document.rank, position - document.start});
+      const Passage& passage = passage_[first_ending_after(position)];
+      windows.add({group, passage.rank, passage.at + (position - passage.start)});
     };
     uint64_t group = 0, previous = UINT64_MAX;
     bool in_group = false;
@@ -265,11 +386,13 @@ class SubstringDedup::Work {
   }
 
   const SubstringDedupOptions options_;
+  const size_t gram_;
   DiskSorter<Place> incoming_;
-  ScratchFile texts_, places_, starts_, cuts_;
+  DiskSorter<Fingerprint> fingerprints_;
+  ScratchFile texts_, places_, passages_, repeated_texts_, cuts_;
   std::span<const char> text_;
   std::span<const Place> place_;      // by rank
-  std::span<const StartRank> start_;  // documents of at least min_bytes, by their start
+  std::span<const Passage> passage_;  // by their start in text_
   std::span<const Cut> cut_;
   SubstringDedupCounts counts_;
 };

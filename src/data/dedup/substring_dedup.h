@@ -15,7 +15,7 @@ namespace mindspeed::data {
 
 struct SubstringDedupOptions {
   uint32_t min_bytes = 200;
-  // Of suffix arrays and sorters; the text itself is a mapped scratch file.
+  // Of suffix arrays and sorters; the text itself lies in scratch files.
   size_t memory_bytes = size_t(256) << 20;
   int threads = 1;  // of decide()
   std::filesystem::path scratch_folder = {};
