@@ -126,6 +126,19 @@ TEST(DocumentDedup, RefusesADocumentAddedTwiceAndBadOptions) {
   EXPECT_THROW(DocumentDedup({.threads = 0}), Error);
 }
 
+TEST(DocumentDedup, OffsetsGoPast32Bits) {
+  const TemporaryFolder folder;
+  DocumentDedup dedup({.scratch_folder = folder.path()});
+  const uint64_t far = uint64_t(1) << 40;
+  dedup.add(0, far + 7, "a");
+  dedup.add(0, 7, "a");
+  dedup.add(0, far, "b");
+  dedup.decide();
+  EXPECT_EQ(dedup.find(0, 7), Likeness::kNone);
+  EXPECT_EQ(dedup.find(0, far + 7), Likeness::kExact);
+  EXPECT_EQ(dedup.find(0, far), Likeness::kNone);
+}
+
 TEST(DocumentDedup, NamesAFolderThatCannotBeWritten) {
   EXPECT_THROW(DocumentDedup({.scratch_folder = "/dev/null/folder"}), Error);
 }
