@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands between reading a document and encoding it: cleaning, deduplication.
+// A step between a document's text and its tokens: cleaning, filtering, deduplication.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,8 +9,11 @@ namespace mindspeed::data {
 class DocumentFilter {
  public:
   virtual ~DocumentFilter() = default;
+
   /** Returns an empty string to keep the document (text may be rewritten), else the reason for
-   * dropping it. Called from several threads. `offset` is where the document begins in its file. */
+   *  dropping it. `file` is the number of the input file in the order of reading, `offset` where the
+   *  document begins in it (bytes after decompression; rows in Parquet). Called from several
+   *  threads. Reasons are counted by what stands before their first ": ". */
   virtual std::string apply(uint32_t file, uint64_t offset, std::string& text) = 0;
 };
 
