@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mindspeed_llm.data import DataError, _data
+from mindspeed_llm.data import DataError, _data, cleaning
 
 END_OF_TEXT = "<|endoftext|>"
 EPILOG = """\
@@ -32,18 +32,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("give one of --tokenizer-name-or-path PATH and --train-tokenizer SIZE")
     paths = _expand(parsed.input)
     started = time.perf_counter()
+    filters, dedup = cleaning.make_filters(
+        parsed,
+        lambda filters: _data.scan(
+            _input(parsed, paths, _Progress("dedup", parsed.log_interval), filters)
+        ),
+    )
+    if dedup:
+        print(f"dedup: {cleaning.describe(dedup)}", flush=True)
     if parsed.train_tokenizer is not None:
-        tokenizer = _train_tokenizer(parsed, paths)
+        tokenizer = _train_tokenizer(parsed, paths, filters)
     else:
         tokenizer = _data.Tokenizer.from_file(parsed.tokenizer_name_or_path)
     encoding_started = time.perf_counter()
     report = _data.preprocess(
-        _input(parsed, paths, _Progress("preprocess", parsed.log_interval)),
+        _input(parsed, paths, _Progress("preprocess", parsed.log_interval), filters),
         parsed.output_prefix,
         tokenizer,
         append_eod=parsed.append_eod,
     )
     finished = time.perf_counter()
+    report["dedup"] = dedup
     report["encode_s"] = finished - encoding_started
     report["total_s"] = finished - started
     _print_report(report, parsed)
@@ -91,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-record-bytes", type=int, default=128 << 20, metavar="N", help="default: 128 MiB")
     add("--log-interval", type=float, default=1.0, metavar="SECONDS", help="of progress lines")
     add("--json", metavar="FILE", help="also write the final report there")
+    cleaning.add_arguments(parser)
     return parser
 
 
@@ -106,7 +116,10 @@ def _expand(inputs: Sequence[str]) -> list[str]:
 
 
 def _input(
-    parsed: argparse.Namespace, paths: list[str], on_progress: Callable[[dict[str, int]], None]
+    parsed: argparse.Namespace,
+    paths: list[str],
+    on_progress: Callable[[dict[str, int]], None],
+    filters: list[Any],
 ) -> _data.InputOptions:
     return _data.InputOptions(
         paths,
@@ -116,14 +129,17 @@ def _input(
         parsed.max_record_bytes,
         parsed.on_bad_line == "fail",
         on_progress,
+        filters,
     )
 
 
-def _train_tokenizer(parsed: argparse.Namespace, paths: list[str]) -> _data.Tokenizer:
+def _train_tokenizer(
+    parsed: argparse.Namespace, paths: list[str], filters: list[Any]
+) -> _data.Tokenizer:
     path = parsed.save_tokenizer or Path(parsed.output_prefix).parent / "tokenizer.json"
     started = time.perf_counter()
     tokenizer = _data.train_tokenizer(
-        _input(parsed, paths, _Progress("train tokenizer", parsed.log_interval)),
+        _input(parsed, paths, _Progress("train tokenizer", parsed.log_interval), filters),
         parsed.train_tokenizer,
         [END_OF_TEXT],
     )
@@ -179,6 +195,8 @@ def _print_report(report: dict[str, Any], parsed: argparse.Namespace) -> None:
     )
     if report["empty"]:
         print(f"preprocess: {report['empty']:,} empty documents skipped")
+    for reason, count in report["dropped_reasons"].items():
+        print(f"preprocess: {count:,} documents dropped: {reason}")
     if report["replaced_surrogates"]:
         print(f"preprocess: {report['replaced_surrogates']:,} lone surrogates replaced by U+FFFD")
     if report["rejected"]:

@@ -9,6 +9,7 @@
 
 #include <mutex>
 
+#include "bindings/data_cleaning.h"
 #include "data/data.h"
 #include "data/error.h"
 
@@ -119,6 +120,7 @@ py::dict to_dict(const data::Progress& progress) {
   dict["empty"] = progress.empty;
   dict["rejected"] = progress.rejected;
   dict["replaced_surrogates"] = progress.replaced_surrogates;
+  dict["dropped_reasons"] = progress.dropped_reasons;
   return dict;
 }
 
@@ -129,12 +131,14 @@ data::InputOptions input_options(
     const std::string& text_unit,
     uint64_t max_record_bytes,
     bool reject_is_fatal,
-    py::object on_progress) {
+    py::object on_progress,
+    std::vector<std::shared_ptr<data::DocumentFilter>> filters) {
   data::InputOptions options;
   options.paths = std::move(paths);
   options.keys = std::move(keys);
   options.workers = workers;
   options.reject_is_fatal = reject_is_fatal;
+  options.filters = std::move(filters);
   options.reader.max_record_bytes = max_record_bytes;
   options.reader.text_unit = text_unit == "line"        ? data::TextUnit::kLine
                              : text_unit == "paragraph" ? data::TextUnit::kParagraph
@@ -195,6 +199,8 @@ PYBIND11_MODULE(_data, m) {
   py::register_exception<data::Error>(
       m, "DataError", py::module_::import("mindspeed_llm.errors").attr("UserError"));
 
+  mindspeed::bindings::bind_cleaning(m);
+
   py::class_<PythonTokenizer, std::shared_ptr<PythonTokenizer>>(m, "Tokenizer")
       .def_static(
           "from_file",
@@ -237,7 +243,19 @@ PYBIND11_MODULE(_data, m) {
           py::arg("max_record_bytes"),
           py::arg("reject_is_fatal"),
           py::arg("on_progress"),
+          py::arg("filters") = std::vector<std::shared_ptr<data::DocumentFilter>>(),
           py::keep_alive<1, 8>());
+  m.def(
+      "scan",
+      [](const data::InputOptions& input) {
+        data::Progress progress;
+        {
+          const py::gil_scoped_release release;
+          progress = data::scan(input);
+        }
+        return to_dict(progress);
+      },
+      py::arg("input"));
 
   m.def(
       "preprocess",

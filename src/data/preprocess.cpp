@@ -84,15 +84,24 @@ class Workers {
     throw Error(
         paths()[0].string() + (paths().size() > 1 ? " and others" : "") +
         ": the corpus must have at least one document with text, got " +
-        std::to_string(progress_.empty) + " empty ones and " + std::to_string(progress_.rejected) +
-        " bad lines" + (first_rejection_.empty() ? "" : " (" + first_rejection_ + ")"));
+        std::to_string(progress_.empty) + " empty ones, " + std::to_string(num_dropped()) +
+        " dropped ones and " + std::to_string(progress_.rejected) + " bad lines" +
+        (first_rejection_.empty() ? "" : " (" + first_rejection_ + ")"));
   }
 
  private:
+  uint64_t num_dropped() const {
+    uint64_t sum = 0;
+    for (const auto& [reason, count] : progress_.dropped_reasons) sum += count;
+    return sum;
+  }
+
   void loop(ChunkWork& work, const std::function<void(const Rejection&)>& on_rejection) {
     DocumentParser parser(options_.keys);
     Chunk chunk;
     std::vector<Rejection> rejections;
+    std::vector<std::string_view> texts;
+    std::vector<std::string> rewritten(options_.keys.size());
     for (;;) {
       uint64_t bytes_read;
       {
@@ -114,13 +123,20 @@ class Workers {
                replace_invalid_utf8(chunk.text(record).substr(0, 2000))});
           continue;
         }
+        texts = parser.texts();
         bool empty = true;
-        for (const std::string_view text : parser.texts()) {
-          of_chunk.text_bytes += text.size();
-          empty &= text.empty();
+        for (const std::string_view text : texts) empty &= text.empty();
+        if (!empty) {
+          const uint64_t place = (chunk.number << 32) | uint64_t(&record - chunk.records.data());
+          reason = apply_filters(record.file, place, texts, rewritten);
+          if (!reason.empty()) {
+            ++of_chunk.dropped_reasons[reason];
+            continue;
+          }
+          work.add(texts);
         }
+        for (const std::string_view text : texts) of_chunk.text_bytes += text.size();
         ++(empty ? of_chunk.empty : of_chunk.documents);
-        if (!empty) work.add(parser.texts());
       }
       of_chunk.replaced_surrogates = parser.replaced_surrogates() - surrogates;
 
@@ -145,11 +161,32 @@ class Workers {
       progress_.documents += of_chunk.documents;
       progress_.text_bytes += of_chunk.text_bytes;
       progress_.empty += of_chunk.empty;
+      for (const auto& [reason, count] : of_chunk.dropped_reasons) {
+        progress_.dropped_reasons[reason] += count;
+      }
       progress_.replaced_surrogates += of_chunk.replaced_surrogates;
       work.commit(progress_);
       ++next_commit_;
       turn_.notify_all();
     }
+  }
+
+  // Why a filter drops the document; texts that filters rewrote lie in `rewritten`.
+  std::string apply_filters(
+      uint32_t file,
+      uint64_t place,
+      std::vector<std::string_view>& texts,
+      std::vector<std::string>& rewritten) const {
+    if (options_.filters.empty()) return {};
+    for (size_t i = 0; i < texts.size(); ++i) {
+      rewritten[i] = texts[i];
+      for (const auto& filter : options_.filters) {
+        std::string reason = filter->apply(file, place, rewritten[i]);
+        if (!reason.empty()) return reason;
+      }
+      texts[i] = rewritten[i];
+    }
+    return {};
   }
 
   bool stopped() {
@@ -229,6 +266,13 @@ class EncodeWork : public ChunkWork {
   std::vector<size_t> ends_;
 };
 
+class NoWork : public ChunkWork {
+ public:
+  void begin() override {}
+  void add(const std::vector<std::string_view>&) override {}
+  void commit(Progress&) override {}
+};
+
 class CountWork : public ChunkWork {
  public:
   CountWork(PreTokenizer pre_tokenizer, WordCounts& total, std::mutex& mutex)
@@ -287,6 +331,12 @@ Progress preprocess(const PreprocessOptions& options, std::shared_ptr<const Toke
   const int64_t end =
       options.append_end_of_document ? int64_t(*tokenizer->end_of_text()) : int64_t(-1);
   for (const auto& writer : writers) writer->publish(tokenizer->vocab_size(), end);
+  return workers.progress();
+}
+
+Progress scan(const InputOptions& options) {
+  Workers workers(options);
+  workers.run([] { return std::make_unique<NoWork>(); }, [](const Rejection&) {});
   return workers.progress();
 }
 

@@ -206,5 +206,37 @@ TEST(Utf8, FindsTheFirstInvalidByte) {
   }
 }
 
+// Time quadratic in the word, or a scan of it for each merge, would be minutes.
+TEST(BpeTrainer, TakesAWordOfTwoMillionLettersAndNulBytes) {
+  std::string word(2'000'000, 'a');
+  std::mt19937 random(5);
+  for (char& letter : word) letter = char('a' + random() % 13);
+  WordCounts words(PreTokenizer::kGpt2);
+  words.add_word(word, 2);
+  words.add_word(std::string(100, '\0'), 1000000);
+  const Vocabulary vocabulary = train_bpe(words, 4000, {});
+  EXPECT_EQ(vocabulary.tokens.size(), 4000U);
+  EXPECT_EQ(vocabulary.tokens[256], std::string(2, '\0'));
+}
+
+TEST(BpeTrainer, CountsGoPast32Bits) {
+  WordCounts words(PreTokenizer::kGpt2);
+  words.add_word("ab", uint64_t(1) << 33);
+  words.add_word("cd", (uint64_t(1) << 33) + 1);  // in 32 bits: 0 and 1
+  words.add_word("ab", 2);
+  const Vocabulary vocabulary = train_bpe(words, 257, {});
+  EXPECT_EQ(vocabulary.tokens[256], "ab");
+}
+
+TEST(BpeTrainer, EqualLettersMergeFromTheLeft) {
+  WordCounts words(PreTokenizer::kGpt2);
+  words.add_word("aaaaa", 10);  // (a, a) four times, merged twice: [aa][aa]a
+  const Vocabulary vocabulary = train_bpe(words, 300, {});
+  ASSERT_EQ(vocabulary.tokens.size(), 259U);
+  EXPECT_EQ(vocabulary.tokens[256], "aa");
+  EXPECT_EQ(vocabulary.tokens[257], "aaa");
+  EXPECT_EQ(vocabulary.tokens[258], "aaaaa");
+}
+
 }  // namespace
 }  // namespace mindspeed::data

@@ -146,6 +146,19 @@ def test_trainer_finds_the_merges_of_the_tokenizers_library(
     assert ours_model["merges"] == [list(pair) for pair in reference["merges"]]
 
 
+def test_trained_vocabulary_does_not_depend_on_workers(documents: list[str], tmp_path: Path):
+    source = tmp_path / "corpus.jsonl"
+    source.write_text("".join(json.dumps({"text": t}) + "\n" for t in [*documents] * 2))
+    saved = set()
+    for workers in (1, 2, 7):
+        options = _data.InputOptions([source], ["text"], workers, "file", 1 << 27, False, None)
+        path = tmp_path / f"{workers}.json"
+        _data.train_tokenizer(options, 1000, ["<|endoftext|>"]).save(path)
+        saved.add(path.read_bytes())
+    assert len(saved) == 1
+    assert tokenizers.Tokenizer.from_file(str(path)).get_vocab_size() == 1000
+
+
 def test_from_pretrained_reads_the_folders_special_tokens(vocabulary: str, tmp_path: Path):
     content = json.loads(Path(vocabulary).read_text())
     first = len(content["model"]["vocab"])
