@@ -9,6 +9,7 @@ declare -A probes=(
   [cmake]=/usr/bin/cmake [ninja-build]=/usr/bin/ninja [ccache]=/usr/bin/ccache
   [libhwy-dev]=/usr/include/hwy/highway.h [nlohmann-json3-dev]=/usr/include/nlohmann/json.hpp
   [libgtest-dev]=/usr/include/gtest/gtest.h [libxxhash-dev]=/usr/include/xxhash.h
+  [libutf8proc-dev]=/usr/include/utf8proc.h
   [libsimdjson-dev]=/usr/include/simdjson.h [zlib1g-dev]=/usr/include/zlib.h
   [pkg-config]=/usr/bin/pkg-config [g++]=/usr/bin/c++ [clang-tidy]=/usr/bin/clang-tidy
 )

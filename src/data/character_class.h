@@ -12,6 +12,7 @@ enum CharacterClass : uint8_t {
   kMark = 8,    // \p{M}
   kUpper = 16,  // \p{Lu} or \p{Lt}
   kLower = 32,  // \p{Ll}
+  kSymbol = 64,  // \p{P} or \p{S}
 };
 
 // 0x110000 bytes, indexed by code point.
