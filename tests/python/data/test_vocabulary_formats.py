@@ -6,13 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
+import sentencepiece
+import tiktoken
 import tokenizers
 from odd_texts import odd_texts
 
 from mindspeed_llm.data import DataError, Tokenizer
-
-sentencepiece = pytest.importorskip("sentencepiece")
-tiktoken = pytest.importorskip("tiktoken")
 
 TEXTS = odd_texts(3000, seed=7)
 DEEPSEEK = [
