@@ -24,8 +24,8 @@ class BpeMerger {
     bool same_in_words;  // whether it is so for the word alone and for a piece of a longer one
   };
 
-  // Writes the ids of a word, or of a piece cut off a longer one, to `out`, which has room for one a
-  // byte. They differ where merges are ignored: only a whole word is taken for its token.
+  // Writes the ids of a word, or of a piece cut off a longer one, to `out`, which has room for one
+  // a byte. They differ where merges are ignored: only a whole word is taken for its token.
   Result merge(std::string_view word, bool is_piece, uint32_t* out) const;
 
  private:

@@ -12,11 +12,11 @@
 namespace mindspeed::data {
 
 enum class PreTokenizer {
-  kGpt2,    // GPT-2, RoBERTa, our own vocabularies
-  kLlama3,  // Llama 3; cl100k (GPT-4) cuts alike
-  kQwen2,   // Qwen 2 and later: as Llama 3, each digit alone
-  kO200k,   // GPT-4o: words cut where case changes
-  kTekken,  // Mistral's tekken: as o200k, each digit alone, no contractions
+  kGpt2,      // GPT-2, RoBERTa, our own vocabularies
+  kLlama3,    // Llama 3; cl100k (GPT-4) cuts alike
+  kQwen2,     // Qwen 2 and later: as Llama 3, each digit alone
+  kO200k,     // GPT-4o: words cut where case changes
+  kTekken,    // Mistral's tekken: as o200k, each digit alone, no contractions
   kDeepSeek,  // DeepSeek V3 and later: digits by three, Chinese and Japanese apart
 };
 

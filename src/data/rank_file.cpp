@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The merges of such a vocabulary are all ways to cut a token into two tokens, each with the rank of
-// the whole.
+// The merges of such a vocabulary are all ways to cut a token into two tokens, each with the rank
+// of the whole.
 #include "data/rank_file.h"
 
 #include <simdjson.h>
@@ -216,10 +216,8 @@ Vocabulary read_tekken_json(std::string_view content, const std::string& where) 
   std::string_view pattern;
   uint64_t size, num_special;
   simdjson::dom::array tokens;
-  if (root["config"]["pattern"].get(pattern) ||
-      root["config"]["default_vocab_size"].get(size) ||
-      root["config"]["default_num_special_tokens"].get(num_special) ||
-      root["vocab"].get(tokens)) {
+  if (root["config"]["pattern"].get(pattern) || root["config"]["default_vocab_size"].get(size) ||
+      root["config"]["default_num_special_tokens"].get(num_special) || root["vocab"].get(tokens)) {
     fail("must have config.pattern, default_vocab_size, default_num_special_tokens and vocab");
   }
   if (size <= num_special || size > (1u << 24)) {
@@ -243,10 +241,26 @@ Vocabulary read_tekken_json(std::string_view content, const std::string& where) 
   }
   add_merges(vocabulary);
   std::vector<std::string> special = {
-      "<unk>",      "<s>",          "</s>",           "[INST]",         "[/INST]",
-      "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
-      "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]",
-      "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
+      "<unk>",
+      "<s>",
+      "</s>",
+      "[INST]",
+      "[/INST]",
+      "[AVAILABLE_TOOLS]",
+      "[/AVAILABLE_TOOLS]",
+      "[TOOL_RESULTS]",
+      "[/TOOL_RESULTS]",
+      "[TOOL_CALLS]",
+      "[IMG]",
+      "<pad>",
+      "[IMG_BREAK]",
+      "[IMG_END]",
+      "[PREFIX]",
+      "[MIDDLE]",
+      "[SUFFIX]",
+      "[SYSTEM_PROMPT]",
+      "[/SYSTEM_PROMPT]",
+      "[TOOL_CONTENT]"};
   special.resize(num_special);
   simdjson::dom::array named;
   if (!root["special_tokens"].get(named)) {  // newer files name them

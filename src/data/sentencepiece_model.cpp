@@ -47,7 +47,8 @@ class Message {
  private:
   [[noreturn]] void broken() const {
     throw Error(
-        where_ + ": must be a SentencePiece model (or a rank file or JSON), got something else or "
+        where_ +
+        ": must be a SentencePiece model (or a rank file or JSON), got something else or "
         "a broken one; is it a Git LFS pointer?");
   }
   std::string_view take(uint64_t size) {
@@ -75,7 +76,14 @@ class Message {
   const std::string& where_;
 };
 
-enum PieceType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+enum PieceType {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
 enum ModelType { kUnigramModel = 1, kBpeModel = 2 };
 
 struct Piece {
@@ -234,8 +242,7 @@ Vocabulary read_sentencepiece_model(std::string_view content, const std::string&
   if (!options.byte_fallback && !vocabulary.byte_ids.empty()) {
     throw Error(where + ": trainer_spec.byte_fallback must be true as there are byte pieces");
   }
-  vocabulary.model =
-      options.model_type == kBpeModel ? Model::kCharacterBpe : Model::kUnigram;
+  vocabulary.model = options.model_type == kBpeModel ? Model::kCharacterBpe : Model::kUnigram;
   if (vocabulary.model == Model::kCharacterBpe) add_merges(pieces, vocabulary, where);
   const auto control = [&](uint64_t id) -> std::optional<uint32_t> {
     if (id >= pieces.size() || pieces[id].type != kControl) return std::nullopt;

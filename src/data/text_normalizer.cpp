@@ -12,10 +12,18 @@ namespace {
 
 constexpr std::string_view kReplacementBytes = "\xEF\xBF\xBD";
 
-bool has_value(uint32_t unit) { return (unit >> 8) & 1; }
-uint32_t value(uint32_t unit) { return unit & 0x7FFFFFFF; }
-uint32_t label(uint32_t unit) { return unit & 0x800000FF; }
-uint32_t offset(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
+bool has_value(uint32_t unit) {
+  return (unit >> 8) & 1;
+}
+uint32_t value(uint32_t unit) {
+  return unit & 0x7FFFFFFF;
+}
+uint32_t label(uint32_t unit) {
+  return unit & 0x800000FF;
+}
+uint32_t offset(uint32_t unit) {
+  return (unit >> 10) << ((unit & 0x200) >> 6);
+}
 
 bool begins_with_space(std::string_view text) {
   return text.starts_with(' ') || text.starts_with("\xE2\x96\x81");
@@ -86,8 +94,7 @@ void SentencePieceNormalizer::normalize(
   if (space_before_text == SpaceBeforeText::kAlways || (unless_there && !begins_with_space(text))) {
     out += ' ';
   }
-  if (map_trie.empty() && !remove_extra_whitespaces &&
-      find_invalid_utf8(text) == text.size()) {
+  if (map_trie.empty() && !remove_extra_whitespaces && find_invalid_utf8(text) == text.size()) {
     out += text;
   } else {
     normalize_slowly(text, out);

@@ -12,7 +12,7 @@ namespace mindspeed::data {
 enum class SpaceBeforeText {
   kNever,
   kAlways,
-  kUnlessThere,        // only if the text does not begin with one
+  kUnlessThere,       // only if the text does not begin with one
   kFirstUnlessThere,  // so, and not after an added token
 };
 

@@ -77,8 +77,8 @@ void Tokenizer::prepare_unigram() {
 }
 
 // Most words of any text are tokens of the vocabulary. What the merges make of each is worked out
-// here, so that an encoder's first text is as fast as its second; the commonest, which come first in
-// a vocabulary, are put in last and so stay where two meet.
+// here, so that an encoder's first text is as fast as its second; the commonest, which come first
+// in a vocabulary, are put in last and so stay where two meet.
 void Tokenizer::prepare_words() {
   std::vector<bool> outside(vocab_size());
   for (const AddedToken& token : vocabulary_.added_tokens) outside[token.id] = true;
@@ -153,8 +153,7 @@ void Encoder::encode_with_added_tokens(std::string_view text, std::vector<uint32
       continue;
     }
     const std::string_view before = text.substr(plain, i - plain);
-    encode_section(
-        longest->strip_left ? without_trailing_space(before) : before, plain == 0, ids);
+    encode_section(longest->strip_left ? without_trailing_space(before) : before, plain == 0, ids);
     ids.push_back(longest->id);
     i += longest->text.size();
     plain = i = longest->strip_right ? after_space(text, i) : i;
@@ -162,8 +161,7 @@ void Encoder::encode_with_added_tokens(std::string_view text, std::vector<uint32
   encode_section(text.substr(plain), plain == 0, ids);
 }
 
-void Encoder::encode_section(
-    std::string_view text, bool at_start, std::vector<uint32_t>& ids) {
+void Encoder::encode_section(std::string_view text, bool at_start, std::vector<uint32_t>& ids) {
   const Vocabulary& vocabulary = tokenizer_->vocabulary_;
   if (vocabulary.model == Model::kByteBpe) {
     if (vocabulary.nfc) {
@@ -190,8 +188,8 @@ void Encoder::encode_section(
 void Encoder::encode_bytes(std::string_view text, std::vector<uint32_t>& ids) {
   size_t ends[kWordsAtOnce];
   for (size_t start = 0; start < text.size();) {
-    const size_t count = cut_words(
-        tokenizer_->vocabulary_.pre_tokenizer, bytes_of(text), text.size(), start, ends);
+    const size_t count =
+        cut_words(tokenizer_->vocabulary_.pre_tokenizer, bytes_of(text), text.size(), start, ends);
     encode_words(text, start, ends, count, ids);
     start = ends[count - 1];
   }
@@ -255,8 +253,7 @@ void Encoder::encode_words(
   ids.resize(num_ids);
 }
 
-size_t Encoder::encode_long_word(
-    std::string_view text, size_t start, size_t end, uint32_t* out) {
+size_t Encoder::encode_long_word(std::string_view text, size_t start, size_t end, uint32_t* out) {
   const std::string_view word = text.substr(start, end - start);
   const Vocabulary& vocabulary = tokenizer_->vocabulary_;
   if (vocabulary.model == Model::kCharacterBpe) {  // its words are pieces already

@@ -43,8 +43,7 @@ class Reader {
   Vocabulary read() {
     element model;
     if (root_["model"].get(model)) fail("must have a \"model\"; is this a tokenizer.json?");
-    refuse_if_set(
-        model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix"});
+    refuse_if_set(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix"});
     if (const auto type = text(model, "type"); !type.empty() && type != "BPE") {
       fail("model.type must be BPE, got " + std::string(type));
     }
@@ -137,9 +136,8 @@ class Reader {
       fail("pre_tokenizer must be ByteLevel, or Split and ByteLevel, got none or half of it");
     }
     const auto kind = pre_tokenizer_of(expressions.back());
-    const bool first_splits =
-        expressions.size() == 3 && expressions[0] == kDeepSeekDigits &&
-        expressions[1] == kDeepSeekChinese;
+    const bool first_splits = expressions.size() == 3 && expressions[0] == kDeepSeekDigits &&
+                              expressions[1] == kDeepSeekChinese;
     const bool right_splits =
         kind == PreTokenizer::kDeepSeek ? first_splits : expressions.size() == 1;
     if (!kind || !right_splits) {
@@ -192,7 +190,8 @@ class Reader {
             simdjson::minify(one));
       }
     }
-    if (!replaced) fail("spaces must become U+2581 (normalizer Replace, or Metaspace), got neither");
+    if (!replaced)
+      fail("spaces must become U+2581 (normalizer Replace, or Metaspace), got neither");
   }
 
   void place(uint64_t id, std::string token) {
@@ -237,7 +236,8 @@ class Reader {
         fail("model.vocab: ids must be whole numbers, at " + json_quote(field.key));
       ids_.emplace(field.key, uint32_t(id));
       unsigned byte;
-      if (field.key.size() == 6 && std::sscanf(std::string(field.key).c_str(), "<0x%2X>", &byte) == 1) {
+      if (field.key.size() == 6 &&
+          std::sscanf(std::string(field.key).c_str(), "<0x%2X>", &byte) == 1) {
         byte_ids[byte] = uint32_t(id);
         place(id, std::string(1, char(byte)));
       } else {
@@ -414,12 +414,10 @@ std::string tokenizer_json(const Vocabulary& vocabulary) {
   for (const AddedToken& token : vocabulary.added_tokens) {
     added[token.id] = true;
     json += separator;
-    json +=
-        "{\"id\": " + std::to_string(token.id) + ", \"content\": " + json_quote(token.text) +
-        R"(, "single_word": false, "lstrip": )" + (token.strip_left ? "true" : "false") +
-        R"(, "rstrip": )" + (token.strip_right ? "true" : "false") +
-        R"(, "normalized": false, "special": )" +
-        (token.special ? "true}" : "false}");
+    json += "{\"id\": " + std::to_string(token.id) + ", \"content\": " + json_quote(token.text) +
+            R"(, "single_word": false, "lstrip": )" + (token.strip_left ? "true" : "false") +
+            R"(, "rstrip": )" + (token.strip_right ? "true" : "false") +
+            R"(, "normalized": false, "special": )" + (token.special ? "true}" : "false}");
     separator = ",\n    ";
   }
   json += "\n  ],\n  \"normalizer\": ";

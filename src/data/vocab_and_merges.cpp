@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two files are put together as the tokenizer.json they stand for, which tokenizer_json.h reads.
+// The two files are put together as the tokenizer.json they stand for, which tokenizer_json.h
+// reads.
 #include "data/vocab_and_merges.h"
 
 #include <simdjson.h>
@@ -38,8 +39,10 @@ PreTokenizer kind_of(const std::filesystem::path& folder) {
   if (name.starts_with("GPT2") || name.starts_with("Roberta")) return PreTokenizer::kGpt2;
   if (name.starts_with("Qwen2")) return PreTokenizer::kQwen2;
   throw Error(
-      path.string() + ": tokenizer_class must be GPT2Tokenizer or Qwen2Tokenizer for a vocab.json, "
-      "got " + std::string(name) + "; use the model's tokenizer.json");
+      path.string() +
+      ": tokenizer_class must be GPT2Tokenizer or Qwen2Tokenizer for a vocab.json, "
+      "got " +
+      std::string(name) + "; use the model's tokenizer.json");
 }
 
 std::string merges_as_json(const std::string& text) {

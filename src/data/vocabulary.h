@@ -16,8 +16,8 @@ namespace mindspeed::data {
 struct AddedToken {
   std::string text;
   uint32_t id;
-  bool special;             // left out of decoded text on request
-  bool strip_left = false;  // takes the white space before it, and
+  bool special;              // left out of decoded text on request
+  bool strip_left = false;   // takes the white space before it, and
   bool strip_right = false;  // after it
 };
 
@@ -39,9 +39,9 @@ struct Vocabulary {
   std::optional<uint32_t> begin_of_text, end_of_text;
 
   // Of the models over characters. A space stands in `tokens` where the file has U+2581.
-  std::vector<float> scores;                 // unigram: logarithm of each token's probability
-  std::optional<uint32_t> unknown;           // what no token spells, unless there are
-  std::vector<uint32_t> byte_ids;            // tokens of the 256 bytes; empty: no such fallback
+  std::vector<float> scores;        // unigram: logarithm of each token's probability
+  std::optional<uint32_t> unknown;  // what no token spells, unless there are
+  std::vector<uint32_t> byte_ids;   // tokens of the 256 bytes; empty: no such fallback
   SentencePieceNormalizer normalizer;
 };
 

@@ -14,8 +14,7 @@
 namespace mindspeed::data {
 namespace {
 
-constexpr const char* kNames[] = {
-    "tokenizer.json", "vocab.json", "tokenizer.model", "tekken.json"};
+constexpr const char* kNames[] = {"tokenizer.json", "vocab.json", "tokenizer.model", "tekken.json"};
 
 std::filesystem::path file_of(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) return path;

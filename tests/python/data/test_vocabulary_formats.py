@@ -166,9 +166,7 @@ def test_rank_files(vocabulary: str, documents: list[str], tmp_path: Path, size:
         ranks[b"filler%d" % len(ranks)] = len(ranks)
     ranks = {token: rank for rank, token in enumerate(ranks)}
     path = tmp_path / "some.tiktoken"
-    path.write_bytes(
-        b"".join(base64.b64encode(t) + b" %d\n" % rank for t, rank in ranks.items())
-    )
+    path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % rank for t, rank in ranks.items()))
     ours = Tokenizer.from_file(path)
     theirs = tiktoken.Encoding(
         "t", pat_str=expression, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": size + 50}
@@ -261,7 +259,9 @@ def test_vocab_and_merges(vocabulary: str, documents: list[str], tmp_path: Path)
         Tokenizer.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\x01", b"version https://git-lfs\n", b"\n\x05a"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\xff\x01", b"version https://git-lfs\n", b"\n\x05a"]
+)
 def test_refuses_what_is_no_vocabulary(tmp_path: Path, content: bytes):
     path = tmp_path / "tokenizer.model"
     path.write_bytes(content)
