@@ -46,7 +46,7 @@ class Scanner {
     uint32_t num_bytes;  // 0 at the end of the text
   };
 
-  Character at(size_t position) const {
+  [[gnu::always_inline]] Character at(size_t position) const {
     if (position >= size_) return {0, 0};
     const uint8_t byte = text_[position];
     if (byte < 0x80) return {classes_[byte], 1};

@@ -245,18 +245,29 @@ void Encoder::encode_words(
   for (size_t i = 0; i < count; ++i) {
     uint32_t* const out = ids.data() + num_ids;
     const std::string_view word = text.substr(start, ends[i] - start);
-    num_ids += word.size() > WordCache::kMaxBytes
-                   ? encode_long_word(text, start, ends[i], out)
-                   : encode_short(word, keys[i], sets[i], false, out);
+    if (word.size() > WordCache::kMaxBytes) {
+      num_ids += encode_long_word(word, out);
+    } else if (const size_t found = cache_.find(keys[i], sets[i], out)) {
+      num_ids += found;
+    } else {
+      num_ids += encode_new(word, keys[i], sets[i], false, out);
+    }
     start = ends[i];
   }
   ids.resize(num_ids);
 }
 
-size_t Encoder::encode_long_word(std::string_view text, size_t start, size_t end, uint32_t* out) {
-  const std::string_view word = text.substr(start, end - start);
-  const Vocabulary& vocabulary = tokenizer_->vocabulary_;
-  if (vocabulary.model == Model::kCharacterBpe) {  // its words are pieces already
+size_t Encoder::encode_long_word(std::string_view word, uint32_t* out) {
+  if (word.size() > LongWordCache::kMaxBytes) return cut_and_encode(word, out);
+  const size_t slot = LongWordCache::slot_of(word);
+  if (const size_t count = long_words_.find(word, slot, out)) return count;
+  const size_t count = cut_and_encode(word, out);
+  if (count <= LongWordCache::kMaxIds) long_words_.insert(word, slot, out, count);
+  return count;
+}
+
+size_t Encoder::cut_and_encode(std::string_view word, uint32_t* out) {
+  if (tokenizer_->vocabulary_.model == Model::kCharacterBpe) {  // its words are pieces already
     return tokenizer_->merger_->merge(word, true, out).num_ids;
   }
   size_t ends[kWordsAtOnce], num_ids = 0;
@@ -276,14 +287,22 @@ size_t Encoder::encode_piece(std::string_view word, bool is_piece, uint32_t* out
     return tokenizer_->merger_->merge(word, is_piece, out).num_ids;
   }
   const auto key = WordCache::key_of(bytes_of(word), word.size(), false);
-  return encode_short(word, key, WordCache::set_of(key), is_piece, out);
+  const size_t set = WordCache::set_of(key);
+  if (const size_t count = cache_.find(key, set, out)) return count;
+  return encode_new(word, key, set, is_piece, out);
 }
 
-size_t Encoder::encode_short(
+size_t Encoder::encode_new(
     std::string_view word, WordCache::Key key, size_t set, bool is_piece, uint32_t* out) {
-  if (const size_t count = cache_.find(key, set, out)) return count;
+  const size_t slot = LongWordCache::slot_of(word);
+  if (const size_t count = long_words_.find(word, slot, out)) return count;
   const auto [count, same_in_words] = tokenizer_->merger_->merge(word, is_piece, out);
-  if (count <= WordCache::kMaxIds && same_in_words) cache_.insert(key, set, out, count);
+  if (!same_in_words) return count;
+  if (count <= WordCache::kMaxIds) {
+    cache_.insert(key, set, out, count);
+  } else if (count <= LongWordCache::kMaxIds) {
+    long_words_.insert(word, slot, out, count);
+  }
   return count;
 }
 

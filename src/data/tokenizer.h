@@ -79,13 +79,15 @@ class Encoder {
       const size_t* ends,
       size_t count,
       std::vector<uint32_t>& ids);
-  size_t encode_long_word(std::string_view text, size_t start, size_t end, uint32_t* out);
+  size_t cut_and_encode(std::string_view word, uint32_t* out);
+  size_t encode_long_word(std::string_view word, uint32_t* out);
   size_t encode_piece(std::string_view word, bool is_piece, uint32_t* out);
-  size_t encode_short(
+  size_t encode_new(
       std::string_view word, WordCache::Key key, size_t set, bool is_piece, uint32_t* out);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   WordCache cache_;
+  LongWordCache long_words_;
   std::string normalized_;
   std::vector<Unigram::Part> parts_;
 };

@@ -16,7 +16,7 @@ from mindspeed_llm.data import DataError, Tokenizer
 TEXTS = odd_texts(3000, seed=7)
 DEEPSEEK = [
     r"\p{N}{1,3}",
-    "[一-龥\u3040-ゟ゠-ヿ]+",
+    "[一-龥\u3040-ゟ\u30a0-ヿ]+",
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
     "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
 ]
