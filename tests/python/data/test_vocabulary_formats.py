@@ -162,6 +162,7 @@ def rank_lines(vocabulary: str) -> dict[bytes, int]:
 def test_rank_files(vocabulary: str, documents: list[str], tmp_path: Path, size: int, expression):
     """Ranks of a small vocabulary, filled up with words that no merge makes, to a known size."""
     ranks = rank_lines(vocabulary)
+    ranks["中文".encode()] = len(ranks)  # a word, never a piece of one
     while len(ranks) < size:
         ranks[b"filler%d" % len(ranks)] = len(ranks)
     ranks = {token: rank for rank, token in enumerate(ranks)}
@@ -173,6 +174,7 @@ def test_rank_files(vocabulary: str, documents: list[str], tmp_path: Path, size:
     )
     assert ours.token_to_id("<|endoftext|>") == ours.eos_token_id
     texts = [*TEXTS, *documents[:30], "filler2000", " filler2000 xfiller3000", "中文filler2000文"]
+    texts += ["中文", "日本中文日本語中文字", "中文中文中文中文中文"]
     for text, ids in zip(texts, ours.encode_batch(texts), strict=True):
         assert ids.tolist() == theirs.encode_ordinary(text), repr(text)
         assert ours.decode(ids) == text
