@@ -1,4 +1,4 @@
-"""``mindspeed bench {ops,train}``: measurements side by side, as JSON."""
+"""``mindspeed bench {ops,train,data}``: measurements side by side, as JSON."""
 
 import argparse
 from importlib import import_module
@@ -6,6 +6,7 @@ from importlib import import_module
 SUBJECTS = {
     "ops": "mindspeed_core.bench_ops",
     "train": "mindspeed_llm.bench_train.command",
+    "data": "mindspeed_llm.bench_data.command",
 }
 
 

@@ -3,6 +3,8 @@
 // over more than one run of characters, so time is linear.
 #include "data/pre_tokenizer.h"
 
+#include <bit>
+#include <cstring>
 #include <utility>
 
 #include "data/character_class.h"
@@ -20,6 +22,12 @@ constexpr std::pair<PreTokenizer, std::string_view> kExpressions[] = {
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
     {PreTokenizer::kO200k,
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {PreTokenizer::kTekken,
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {PreTokenizer::kDeepSeek,
+     "[!\"#$%&'()*+,\\-./"
+     ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]"
+     "+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},
     // Spellings of the same rules found in published files.
     {PreTokenizer::kGpt2,
      R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
@@ -38,12 +46,16 @@ class Scanner {
     uint32_t num_bytes;  // 0 at the end of the text
   };
 
-  Character at(size_t position) const {
+  [[gnu::always_inline]] Character at(size_t position) const {
     if (position >= size_) return {0, 0};
     const uint8_t byte = text_[position];
     if (byte < 0x80) return {classes_[byte], 1};
     const DecodedCharacter c = decode_utf8(text_ + position, size_ - position);
     return {c.valid ? classes_[c.code] : uint8_t(0), c.num_bytes};
+  }
+
+  auto in_text() const {
+    return [this](size_t position) { return at(position); };
   }
 
   bool is(size_t position, char byte) const {
@@ -81,26 +93,29 @@ class Scanner {
   }
 
   // \s+(?!\S)|\s+ : a run of spaces leaves its last character to the word that follows, unless it
-  // is alone.
-  size_t spaces(size_t start) const {
+  // is alone. `character_at` says where the text ends.
+  template <class At>
+  size_t spaces(size_t start, At character_at) const {
     size_t last = start, end = start;
-    for (Character c = at(end); c.num_bytes != 0 && (c.classes & kSpace); c = at(end)) {
+    Character c = character_at(end);
+    for (; c.num_bytes != 0 && (c.classes & kSpace); c = character_at(end)) {
       last = end;
       end += c.num_bytes;
     }
-    return end == size_ || last == start ? end : last;
+    return c.num_bytes == 0 || last == start ? end : last;
   }
 
   // \s*[\r\n]+|\s+(?!\S)|\s+ : a run of spaces that holds newlines ends after the last of them.
-  size_t spaces_to_newline(size_t start) const {
+  template <class At>
+  size_t spaces_to_newline(size_t start, At character_at) const {
     size_t after_newline = 0;
     for (size_t end = start;;) {
-      const Character c = at(end);
+      const Character c = character_at(end);
       if (c.num_bytes == 0 || !(c.classes & kSpace)) break;
       end += c.num_bytes;
       if (is_newline(end - c.num_bytes)) after_newline = end;
     }
-    return after_newline ? after_newline : spaces(start);
+    return after_newline ? after_newline : spaces(start, character_at);
   }
 
   size_t gpt2(size_t start) const {
@@ -109,13 +124,13 @@ class Scanner {
     size_t position = start;
     if (is(start, ' ')) {
       const Character next = at(start + 1);
-      if (next.num_bytes == 0 || (next.classes & kSpace)) return spaces(start);
+      if (next.num_bytes == 0 || (next.classes & kSpace)) return spaces(start, in_text());
       position = start + 1;
       c = next;
     } else if (c.classes & kSpace) {
-      return spaces(start);
+      return spaces(start, in_text());
     }
-    if (c.classes & kLetter) return run(position + c.num_bytes, kLetter);
+    if (c.classes & kLetter) return letters(position + c.num_bytes);
     if (c.classes & kNumber) return run(position + c.num_bytes, kNumber);
     return run(position + c.num_bytes, 0, kLetter | kNumber | kSpace);
   }
@@ -123,17 +138,17 @@ class Scanner {
   size_t llama3(size_t start, int digits) const {
     if (const size_t end = contraction(start, true); end != start) return end;
     const Character c = at(start);
-    if (c.classes & kLetter) return run(start + c.num_bytes, kLetter);
+    if (c.classes & kLetter) return letters(start + c.num_bytes);
     if (c.classes & kNumber) return numbers(start, digits);
     if (!is_newline(start) && (at(start + c.num_bytes).classes & kLetter)) {
-      return run(start + c.num_bytes, kLetter);
+      return letters(start + c.num_bytes);
     }
     return symbols_or_spaces(start, false);
   }
 
-  size_t o200k(size_t start) const {
+  size_t o200k(size_t start, int digits, bool contractions) const {
     const Character c = at(start);
-    if (c.classes & kNumber) return numbers(start, 3);
+    if (c.classes & kNumber) return numbers(start, digits);
     const bool may_be_prefix = !(c.classes & kLetter) && !is_newline(start);
     size_t end = start;
     if (may_be_prefix) end = cased_word(start + c.num_bytes, false);
@@ -143,11 +158,111 @@ class Scanner {
       if (end == start + c.num_bytes) end = start;
     }
     if (end == start) end = cased_word(start, true);
-    if (end != start) return contraction(end, true);
+    if (end != start) return contractions ? contraction(end, true) : end;
     return symbols_or_spaces(start, true);
   }
 
+  // Digits and Chinese and Japanese text end what the last of the three expressions sees.
+  size_t deepseek(size_t start) const {
+    if (at(start).classes & kNumber) return numbers(start, 3);
+    if (is_chinese(start)) {
+      size_t end = start;
+      while (is_chinese(end)) end += 3;
+      return end;
+    }
+    const auto inside = [this](size_t position) -> Character {
+      const Character c = at(position);
+      return (c.classes & kNumber) || is_chinese(position) ? Character{0, 0} : c;
+    };
+    const Character c = inside(start);
+    if (c.classes & (kLetter | kMark)) return run_inside(start, kLetter | kMark, inside);
+    const bool ascii_symbol = c.num_bytes == 1 && (c.classes & kSymbol);
+    if (ascii_symbol && is_ascii_letter(start + 1)) {
+      size_t end = start + 1;
+      while (is_ascii_letter(end)) ++end;
+      return end;
+    }
+    const uint8_t next = inside(start + c.num_bytes).classes;
+    const bool may_be_prefix = !(c.classes & kSymbol) && !is_newline(start);
+    if (may_be_prefix && (next & (kLetter | kMark))) {
+      return run_inside(start + c.num_bytes, kLetter | kMark, inside);
+    }
+    if ((c.classes & kSymbol) || (is(start, ' ') && (next & kSymbol))) {
+      size_t end = run_inside(is(start, ' ') ? start + 1 : start, kSymbol, inside);
+      while (is_newline(end)) ++end;
+      return end;
+    }
+    if (c.classes & kSpace) return spaces_to_newline(start, inside);
+    return unmatched(start, inside);
+  }
+
  private:
+  template <class At>
+  size_t run_inside(size_t position, uint8_t wanted, At character_at) const {
+    for (;;) {
+      const Character c = character_at(position);
+      if (c.num_bytes == 0 || !(c.classes & wanted)) return position;
+      position += c.num_bytes;
+    }
+  }
+
+  // Characters that no alternative matches (controls) up to one that begins a match.
+  template <class At>
+  size_t unmatched(size_t position, At character_at) const {
+    for (;;) {
+      position += character_at(position).num_bytes;
+      const Character c = character_at(position);
+      if (c.num_bytes == 0 || (c.classes & (kLetter | kMark | kSymbol | kSpace))) return position;
+      const uint8_t next = character_at(position + c.num_bytes).classes;
+      if (next & (kLetter | kMark)) return position;
+    }
+  }
+
+  bool is_ascii_letter(size_t position) const {
+    return position < size_ && uint8_t((text_[position] | 0x20) - 'a') < 26;
+  }
+
+  // [一-龥぀-ゟ゠-ヿ]
+  bool is_chinese(size_t position) const {
+    if (position >= size_ || text_[position] < 0xE3 || text_[position] > 0xE9) return false;
+    const char32_t code = decode_utf8(text_ + position, size_ - position).code;
+    return (code >= 0x4E00 && code <= 0x9FA5) || (code >= 0x3040 && code <= 0x30FF);
+  }
+
+  // End of the run of letters from `position`: sixteen ASCII letters at a time, whole Chinese
+  // characters, else one by one.
+  size_t letters(size_t position) const {
+    for (;;) {
+      position = ascii_letters(position);
+      if (position >= size_) return size_;
+      if (text_[position] < 0x80) {
+        if (!is_ascii_letter(position)) return position;
+        ++position;
+        continue;
+      }
+      const Character c = at(position);
+      if (!(c.classes & kLetter)) return position;
+      position += c.num_bytes;
+    }
+  }
+
+  // End of the ASCII letters from `position`, eight at a time; near the end of the text a place
+  // before it.
+  size_t ascii_letters(size_t position) const {
+    constexpr uint64_t kEach = 0x0101010101010101ull, kHigh = 0x80 * kEach;
+    while (position + 8 <= size_) {
+      uint64_t eight;
+      std::memcpy(&eight, text_ + position, sizeof eight);
+      const uint64_t folded = (eight | 0x20 * kEach) & ~kHigh;
+      const uint64_t from_a = folded + (0x80 - 'a') * kEach;  // high bit: at least 'a'
+      const uint64_t above_z = folded + (0x80 - 'z' - 1) * kEach;
+      const uint64_t others = ~(from_a & ~above_z & ~eight) & kHigh;
+      if (others) return position + size_t(std::countr_zero(others)) / 8;
+      position += 8;
+    }
+    return position;
+  }
+
   size_t numbers(size_t position, int digits) const {
     for (int i = 0; i < digits; ++i) {
       const Character c = at(position);
@@ -162,7 +277,7 @@ class Scanner {
     const uint8_t not_symbol = kLetter | kNumber | kSpace;
     const size_t first = is(start, ' ') ? start + 1 : start;
     const Character c = at(first);
-    if (c.num_bytes == 0 || (c.classes & not_symbol)) return spaces_to_newline(start);
+    if (c.num_bytes == 0 || (c.classes & not_symbol)) return spaces_to_newline(start, in_text());
     size_t end = run(first, 0, not_symbol);
     while (is_newline(end) || (slash && is(end, '/'))) ++end;
     return end;
@@ -228,7 +343,11 @@ size_t cut_words(
     case PreTokenizer::kQwen2:
       return cut([&](size_t position) { return scanner.llama3(position, 1); });
     case PreTokenizer::kO200k:
-      return cut([&](size_t position) { return scanner.o200k(position); });
+      return cut([&](size_t position) { return scanner.o200k(position, 3, true); });
+    case PreTokenizer::kTekken:
+      return cut([&](size_t position) { return scanner.o200k(position, 1, false); });
+    case PreTokenizer::kDeepSeek:
+      return cut([&](size_t position) { return scanner.deepseek(position); });
   }
   return 0;
 }

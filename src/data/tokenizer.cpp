@@ -1,111 +1,149 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging: short words by repeated search of the lowest rank, long ones with a heap over a linked
-// list (n log n, so that a word of a million bytes is no trap). Most words come from the cache.
+// Normalise, cut into words, look each word up, merge those that are new.
 #include "data/tokenizer.h"
 
 #include <algorithm>
-#include <cstring>
-#include <queue>
 #include <string>
 
-#include "data/byte_alphabet.h"
+#include "data/character_class.h"
 #include "data/error.h"
-#include "data/tokenizer_json.h"
+#include "data/nfc.h"
+#include "data/utf8.h"
+#include "data/vocabulary_file.h"
 
 namespace mindspeed::data {
 namespace {
 
-constexpr size_t kCacheSlots = size_t(1) << 18;  // 8 MiB; pages are touched as words fill them
-constexpr size_t kMaxCachedBytes = 15;
-constexpr size_t kMaxShortWord = 48;  // above this many bytes the heap is faster
-constexpr uint32_t kUnused = UINT32_MAX;
+constexpr size_t kWordsAtOnce = 256;
+
+const uint8_t* bytes_of(std::string_view text) {
+  return reinterpret_cast<const uint8_t*>(text.data());
+}
+
+bool is_space_at(std::string_view text, size_t at, size_t* num_bytes) {
+  const DecodedCharacter c = decode_utf8(bytes_of(text) + at, text.size() - at);
+  *num_bytes = c.num_bytes;
+  return c.valid && (character_classes()[c.code] & kSpace);
+}
+
+std::string_view without_trailing_space(std::string_view text) {
+  while (!text.empty()) {
+    size_t at = text.size() - 1, num_bytes;
+    while (at > 0 && (uint8_t(text[at]) & 0xC0) == 0x80) --at;
+    if (!is_space_at(text, at, &num_bytes)) break;
+    text = text.substr(0, at);
+  }
+  return text;
+}
+
+size_t after_space(std::string_view text, size_t at) {
+  size_t num_bytes;
+  while (at < text.size() && is_space_at(text, at, &num_bytes)) at += num_bytes;
+  return at;
+}
 
 }  // namespace
 
-Tokenizer::Tokenizer(Vocabulary vocabulary)
-    : vocabulary_(std::move(vocabulary)), merges_(vocabulary_.merges.size()) {
+Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
   const auto& tokens = vocabulary_.tokens;
-  added_.resize(tokens.size());
   special_.resize(tokens.size());
-  for (const AddedToken& token : vocabulary_.added_tokens) {
-    added_[token.id] = true;
-    special_[token.id] = token.special;
-  }
+  fallback_.resize(tokens.size());
+  for (const uint32_t id : vocabulary_.byte_ids) fallback_[id] = true;
+  for (const AddedToken& token : vocabulary_.added_tokens) special_[token.id] = token.special;
   by_bytes_.reserve(tokens.size());
-  for (uint32_t id = 0; id < tokens.size(); ++id) {
-    if (!tokens[id].empty()) by_bytes_.emplace_back(tokens[id], id);
-  }
-  std::sort(by_bytes_.begin(), by_bytes_.end());
-  for (int byte = 0; byte < 256; ++byte) {
-    const char text = char(byte);
-    const auto id = id_of({&text, 1});
-    if (!id) {
-      throw Error(
-          "tokenizer: a byte-level vocabulary must have a token for each of the 256 bytes, got "
-          "none for byte " +
-          std::to_string(byte) + "; train it with the whole byte alphabet");
+  for (const bool fallback : {false, true}) {  // a character of one byte goes before the byte
+    for (uint32_t id = 0; id < tokens.size(); ++id) {
+      if (!tokens[id].empty() && fallback_[id] == fallback) by_bytes_.emplace(tokens[id], id);
     }
-    byte_ids_[byte] = *id;
   }
-  for (uint32_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
-    const auto& [left, right, merged] = vocabulary_.merges[rank];
-    merges_.insert(left, right, {rank, merged});
+  if (vocabulary_.model == Model::kUnigram) {
+    prepare_unigram();
+  } else {
+    merger_.emplace(vocabulary_);
+    prepare_words();
+  }
+}
+
+void Tokenizer::prepare_unigram() {
+  std::vector<bool> outside(vocab_size());
+  for (const AddedToken& token : vocabulary_.added_tokens) outside[token.id] = true;
+  for (const uint32_t id : vocabulary_.byte_ids) outside[id] = true;
+  std::vector<Unigram::Piece> pieces;
+  for (uint32_t id = 0; id < vocab_size(); ++id) {
+    if (outside[id] || vocabulary_.tokens[id].empty()) continue;
+    pieces.push_back({vocabulary_.tokens[id], id, vocabulary_.scores[id]});
+  }
+  unigram_.emplace(pieces);
+}
+
+// Most words of any text are tokens of the vocabulary. What the merges make of each is worked out
+// here, so that an encoder's first text is as fast as its second; the commonest, which come first
+// in a vocabulary, are put in last and so stay where two meet.
+void Tokenizer::prepare_words() {
+  std::vector<bool> outside(vocab_size());
+  for (const AddedToken& token : vocabulary_.added_tokens) outside[token.id] = true;
+  for (const uint32_t id : vocabulary_.byte_ids) outside[id] = true;
+  uint32_t ids[WordCache::kMaxBytes];
+  for (size_t id = vocab_size(); id-- > 0;) {
+    const std::string& token = vocabulary_.tokens[id];
+    if (token.empty() || outside[id]) continue;
+    borders_.add_token(token);
+    if (token.size() > WordCache::kMaxBytes) continue;
+    const auto [count, same_in_words] = merger_->merge(token, false, ids);
+    if (count > WordCache::kMaxIds || !same_in_words) continue;
+    const auto key = WordCache::key_of(bytes_of(token), token.size(), false);
+    known_words_.insert(key, WordCache::set_of(key), ids, count);
   }
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::from_file(const std::filesystem::path& path) {
-  return std::make_shared<const Tokenizer>(read_tokenizer_json(path));
+  return std::make_shared<const Tokenizer>(read_vocabulary(path));
 }
 
 std::optional<uint32_t> Tokenizer::id_of(std::string_view token) const {
-  const auto found = std::lower_bound(
-      by_bytes_.begin(), by_bytes_.end(), token, [](const auto& a, std::string_view b) {
-        return a.first < b;
-      });
-  if (found == by_bytes_.end() || found->first != token) return std::nullopt;
+  const auto found = by_bytes_.find(token);
+  if (found == by_bytes_.end()) return std::nullopt;
   return found->second;
 }
 
 std::string Tokenizer::decode(const uint32_t* ids, size_t count, bool skip_special_tokens) const {
   std::string text;
+  bool at_start = vocabulary_.normalizer.space_before_text != SpaceBeforeText::kNever;
   for (size_t i = 0; i < count; ++i) {
     if (ids[i] >= vocabulary_.tokens.size()) {
       throw Error(
           "decode: a token id must be below the vocabulary size " + std::to_string(vocab_size()) +
           ", got " + std::to_string(ids[i]) + "; was the text encoded with another tokenizer?");
     }
-    if (!(skip_special_tokens && special_[ids[i]])) text += vocabulary_.tokens[ids[i]];
+    if (special_[ids[i]]) {
+      if (!skip_special_tokens) text += vocabulary_.tokens[ids[i]];
+      continue;
+    }
+    std::string_view token = vocabulary_.tokens[ids[i]];
+    if (at_start && token.starts_with(' ')) token.remove_prefix(1);  // put there by encode
+    at_start = false;
+    text += token;
   }
   return text;
 }
 
 Encoder::Encoder(std::shared_ptr<const Tokenizer> tokenizer)
-    : tokenizer_(std::move(tokenizer)), cache_(kCacheSlots) {}
+    : tokenizer_(std::move(tokenizer)), cache_(tokenizer_->known_words_) {}
 
 void Encoder::encode(std::string_view text, std::vector<uint32_t>& ids) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
-  size_t ends[256];
-  for (size_t start = 0; start < text.size();) {
-    const size_t count =
-        cut_words(tokenizer_->vocabulary_.pre_tokenizer, bytes, text.size(), start, ends);
-    size_t num_ids = ids.size();
-    ids.resize(num_ids + (ends[count - 1] - start) + kMaxCachedIds);
-    for (size_t i = 0; i < count; ++i) {
-      num_ids += encode_word(
-          bytes + start, ends[i] - start, text.size() - start >= 16, ids.data() + num_ids);
-      start = ends[i];
-    }
-    ids.resize(num_ids);
-  }
+  encode_section(text, true, ids);
 }
 
 void Encoder::encode_with_added_tokens(std::string_view text, std::vector<uint32_t>& ids) {
   const auto& added_tokens = tokenizer_->vocabulary_.added_tokens;
+  std::vector<bool> begins(256);
+  for (const AddedToken& token : added_tokens) begins[uint8_t(token.text[0])] = true;
   size_t plain = 0;
   for (size_t i = 0; i < text.size();) {
     const AddedToken* longest = nullptr;
     for (const AddedToken& token : added_tokens) {
-      if (text[i] == token.text[0] && text.substr(i, token.text.size()) == token.text &&
+      if (!begins[uint8_t(text[i])]) break;
+      if (text.substr(i, token.text.size()) == token.text &&
           (!longest || token.text.size() > longest->text.size())) {
         longest = &token;
       }
@@ -114,126 +152,157 @@ void Encoder::encode_with_added_tokens(std::string_view text, std::vector<uint32
       ++i;
       continue;
     }
-    encode(text.substr(plain, i - plain), ids);
+    const std::string_view before = text.substr(plain, i - plain);
+    encode_section(longest->strip_left ? without_trailing_space(before) : before, plain == 0, ids);
     ids.push_back(longest->id);
-    plain = i += longest->text.size();
+    i += longest->text.size();
+    plain = i = longest->strip_right ? after_space(text, i) : i;
   }
-  encode(text.substr(plain), ids);
+  encode_section(text.substr(plain), plain == 0, ids);
 }
 
-size_t Encoder::encode_word(
-    const uint8_t* word, size_t size, bool may_read_16_bytes, uint32_t* out) {
-  if (size > kMaxCachedBytes) return merge_word(word, size, out);
-  uint64_t key[2] = {0, 0};
-  if (may_read_16_bytes) {
-    std::memcpy(key, word, sizeof key);
-    key[0] &= size >= 8 ? UINT64_MAX : (uint64_t(1) << (8 * size)) - 1;
-    key[1] &= size > 8 ? (uint64_t(1) << (8 * (size - 8))) - 1 : 0;
+void Encoder::encode_section(std::string_view text, bool at_start, std::vector<uint32_t>& ids) {
+  const Vocabulary& vocabulary = tokenizer_->vocabulary_;
+  if (vocabulary.model == Model::kByteBpe) {
+    if (vocabulary.nfc) {
+      normalized_ = text;
+      normalise_nfc(normalized_);
+      text = normalized_;
+    }
+    return encode_bytes(text, ids);
+  }
+  vocabulary.normalizer.normalize(text, at_start, normalized_);
+  const auto first = ptrdiff_t(ids.size());
+  if (vocabulary.model == Model::kCharacterBpe) {
+    encode_characters(normalized_, ids);
   } else {
-    std::memcpy(key, word, size);
+    encode_unigram(normalized_, ids);
   }
-  key[1] |= uint64_t(size) << 56;
-  const uint64_t mixed = (key[0] ^ (key[1] * 0xC2B2AE3D27D4EB4Full)) * 0x9E3779B97F4A7C15ull;
-  static_assert(kCacheSlots == size_t(1) << (64 - 46));
-  Slot* set = &cache_[(mixed >> 46) & ~size_t(1)];
-  for (int way = 0; way < 2; ++way) {
-    const Slot& slot = set[way];
-    if (slot.key[0] == key[0] && slot.key[1] == key[1]) {
-      std::memcpy(out, slot.ids, sizeof slot.ids);
-      size_t count = 1;
-      for (size_t i = 1; i < kMaxCachedIds; ++i) count += slot.ids[i] != kUnused;
-      return count;
+  if (!vocabulary.byte_ids.empty()) return;
+  const auto both_unknown = [&](uint32_t a, uint32_t b) {
+    return a == b && a == vocabulary.unknown;
+  };
+  ids.erase(std::unique(ids.begin() + first, ids.end(), both_unknown), ids.end());
+}
+
+void Encoder::encode_bytes(std::string_view text, std::vector<uint32_t>& ids) {
+  size_t ends[kWordsAtOnce];
+  for (size_t start = 0; start < text.size();) {
+    const size_t count =
+        cut_words(tokenizer_->vocabulary_.pre_tokenizer, bytes_of(text), text.size(), start, ends);
+    encode_words(text, start, ends, count, ids);
+    start = ends[count - 1];
+  }
+}
+
+void Encoder::encode_characters(std::string_view text, std::vector<uint32_t>& ids) {
+  size_t ends[kWordsAtOnce];
+  for (size_t start = 0; start < text.size();) {
+    const size_t count = tokenizer_->borders_.cut(bytes_of(text), text.size(), start, ends);
+    encode_words(text, start, ends, count, ids);
+    start = ends[count - 1];
+  }
+}
+
+void Encoder::encode_unigram(std::string_view text, std::vector<uint32_t>& ids) {
+  const Vocabulary& vocabulary = tokenizer_->vocabulary_;
+  parts_.clear();
+  tokenizer_->unigram_->cut(text, parts_);
+  size_t at = 0;
+  for (const Unigram::Part& part : parts_) {
+    if (part.id != Unigram::kUnknownPart) {
+      ids.push_back(part.id);
+    } else if (vocabulary.byte_ids.empty()) {
+      ids.push_back(vocabulary.unknown.value());
+    } else {
+      for (size_t i = 0; i < part.num_bytes; ++i) {
+        ids.push_back(vocabulary.byte_ids[uint8_t(text[at + i])]);
+      }
     }
+    at += part.num_bytes;
   }
-  const size_t count = merge_word(word, size, out);
-  if (count > kMaxCachedIds) return count;
-  set[1] = set[0];
-  std::memcpy(set[0].key, key, sizeof key);
-  for (size_t i = 0; i < kMaxCachedIds; ++i) set[0].ids[i] = i < count ? out[i] : kUnused;
+}
+
+// The slots of all words are asked for before the first is read: the cache is larger than the
+// processor's.
+void Encoder::encode_words(
+    std::string_view text,
+    size_t start,
+    const size_t* ends,
+    size_t count,
+    std::vector<uint32_t>& ids) {
+  WordCache::Key keys[kWordsAtOnce];
+  size_t sets[kWordsAtOnce];
+  for (size_t i = 0, at = start; i < count; at = ends[i++]) {
+    const size_t size = ends[i] - at;
+    if (size > WordCache::kMaxBytes) continue;
+    keys[i] = WordCache::key_of(bytes_of(text) + at, size, text.size() - at >= 16);
+    sets[i] = WordCache::set_of(keys[i]);
+    cache_.prefetch(sets[i]);
+  }
+  size_t num_ids = ids.size();
+  ids.resize(num_ids + (ends[count - 1] - start) + WordCache::kMaxIds);
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t* const out = ids.data() + num_ids;
+    const std::string_view word = text.substr(start, ends[i] - start);
+    if (word.size() > WordCache::kMaxBytes) {
+      num_ids += encode_long_word(word, out);
+    } else if (const size_t found = cache_.find(keys[i], sets[i], out)) {
+      num_ids += found;
+    } else {
+      num_ids += encode_new(word, keys[i], sets[i], false, out);
+    }
+    start = ends[i];
+  }
+  ids.resize(num_ids);
+}
+
+size_t Encoder::encode_long_word(std::string_view word, uint32_t* out) {
+  if (word.size() > LongWordCache::kMaxBytes) return cut_and_encode(word, out);
+  const size_t slot = LongWordCache::slot_of(word);
+  if (const size_t count = long_words_.find(word, slot, out)) return count;
+  const size_t count = cut_and_encode(word, out);
+  if (count <= LongWordCache::kMaxIds) long_words_.insert(word, slot, out, count);
   return count;
 }
 
-size_t Encoder::merge_word(const uint8_t* word, size_t size, uint32_t* out) const {
-  if (tokenizer_->vocabulary_.ignore_merges) {
-    const auto whole = tokenizer_->id_of({reinterpret_cast<const char*>(word), size});
-    if (whole && !tokenizer_->added_[*whole]) {
-      *out = *whole;
-      return 1;
+size_t Encoder::cut_and_encode(std::string_view word, uint32_t* out) {
+  if (tokenizer_->vocabulary_.model == Model::kCharacterBpe) {  // its words are pieces already
+    return tokenizer_->merger_->merge(word, true, out).num_ids;
+  }
+  size_t ends[kWordsAtOnce], num_ids = 0;
+  for (size_t at = 0; at < word.size();) {
+    const size_t count = tokenizer_->borders_.cut(bytes_of(word), word.size(), at, ends);
+    for (size_t i = 0; i < count; ++i) {
+      const bool is_piece = at > 0 || ends[i] < word.size();
+      num_ids += encode_piece(word.substr(at, ends[i] - at), is_piece, out + num_ids);
+      at = ends[i];
     }
   }
-  if (size > kMaxShortWord) return merge_long(word, size, out);
-  for (size_t i = 0; i < size; ++i) out[i] = tokenizer_->byte_ids_[word[i]];
-  return merge_short(out, size);
+  return num_ids;
 }
 
-size_t Encoder::merge_short(uint32_t* symbols, size_t count) const {
-  Merge merges[kMaxShortWord];  // of symbol i with symbol i + 1
-  const auto find = [&](size_t i) {
-    return i + 1 < count ? tokenizer_->merges_.find(symbols[i], symbols[i + 1]) : Merge{kNoRank, 0};
-  };
-  for (size_t i = 0; i < count; ++i) merges[i] = find(i);
-  while (count > 1) {
-    size_t best = 0;
-    for (size_t i = 1; i + 1 < count; ++i) {
-      if (merges[i].rank < merges[best].rank) best = i;
-    }
-    if (merges[best].rank == kNoRank) break;
-    symbols[best] = merges[best].id;
-    --count;
-    std::memmove(symbols + best + 1, symbols + best + 2, (count - best - 1) * sizeof *symbols);
-    std::memmove(merges + best + 1, merges + best + 2, (count - best - 1) * sizeof *merges);
-    merges[best] = find(best);
-    if (best > 0) merges[best - 1] = find(best - 1);
+size_t Encoder::encode_piece(std::string_view word, bool is_piece, uint32_t* out) {
+  if (word.size() > WordCache::kMaxBytes) {
+    return tokenizer_->merger_->merge(word, is_piece, out).num_ids;
   }
-  return count;
+  const auto key = WordCache::key_of(bytes_of(word), word.size(), false);
+  const size_t set = WordCache::set_of(key);
+  if (const size_t count = cache_.find(key, set, out)) return count;
+  return encode_new(word, key, set, is_piece, out);
 }
 
-size_t Encoder::merge_long(const uint8_t* word, size_t size, uint32_t* out) const {
-  constexpr size_t kEnd = SIZE_MAX;
-  struct Symbol {
-    uint32_t id;
-    size_t previous, next;
-  };
-  struct Candidate {
-    Merge merge;
-    size_t position;
-    uint32_t left, right;  // the symbols it was made for; stale when they have changed
-    bool operator<(const Candidate& other) const {  // the heap's top is the largest
-      return merge.rank != other.merge.rank ? merge.rank > other.merge.rank
-                                            : position > other.position;
-    }
-  };
-  std::vector<Symbol> symbols(size);
-  for (size_t i = 0; i < size; ++i) {
-    symbols[i] = {tokenizer_->byte_ids_[word[i]], i - 1, i + 1 < size ? i + 1 : kEnd};
+size_t Encoder::encode_new(
+    std::string_view word, WordCache::Key key, size_t set, bool is_piece, uint32_t* out) {
+  const size_t slot = LongWordCache::slot_of(word);
+  if (const size_t count = long_words_.find(word, slot, out)) return count;
+  const auto [count, same_in_words] = tokenizer_->merger_->merge(word, is_piece, out);
+  if (!same_in_words) return count;
+  if (count <= WordCache::kMaxIds) {
+    cache_.insert(key, set, out, count);
+  } else if (count <= LongWordCache::kMaxIds) {
+    long_words_.insert(word, slot, out, count);
   }
-  std::vector<Candidate> candidates;
-  const auto candidate = [&](size_t position) -> Candidate {
-    const Symbol& symbol = symbols[position];
-    if (symbol.next == kEnd) return {{kNoRank, 0}, 0, 0, 0};
-    const uint32_t right = symbols[symbol.next].id;
-    return {tokenizer_->merges_.find(symbol.id, right), position, symbol.id, right};
-  };
-  for (size_t i = 0; i + 1 < size; ++i) {
-    if (const Candidate c = candidate(i); c.merge.rank != kNoRank) candidates.push_back(c);
-  }
-  std::priority_queue<Candidate> queue(std::less<Candidate>(), std::move(candidates));
-  while (!queue.empty()) {
-    const Candidate top = queue.top();
-    queue.pop();
-    Symbol& left = symbols[top.position];
-    if (left.id != top.left || left.next == kEnd || symbols[left.next].id != top.right) continue;
-    symbols[left.next].id = kUnused;
-    left.id = top.merge.id;
-    left.next = symbols[left.next].next;
-    if (left.next != kEnd) symbols[left.next].previous = top.position;
-    if (const Candidate c = candidate(top.position); c.merge.rank != kNoRank) queue.push(c);
-    if (top.position > 0) {
-      if (const Candidate c = candidate(left.previous); c.merge.rank != kNoRank) queue.push(c);
-    }
-  }
-  size_t count = 0;
-  for (size_t i = 0; i != kEnd; i = symbols[i].next) out[count++] = symbols[i].id;
   return count;
 }
 

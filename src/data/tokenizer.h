@@ -1,44 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-level BPE. A Tokenizer is immutable and may be shared by threads; an Encoder holds the
-// scratch memory and the word cache of one thread. Text is cut into words (pre_tokenizer.h); within
-// a word the neighbouring pair with the lowest rank merges first, the leftmost of equals.
+// Text to token ids and back. A Tokenizer is immutable and may be shared by threads; an Encoder
+// holds the scratch memory and the word cache of one thread.
 #pragma once
-#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "data/pair_table.h"
-#include "data/pre_tokenizer.h"
+#include "data/bpe_merger.h"
+#include "data/token_borders.h"
+#include "data/unigram.h"
+#include "data/vocabulary.h"
+#include "data/word_cache.h"
 
 namespace mindspeed::data {
-
-// A token outside the merges: found in text only when asked for.
-struct AddedToken {
-  std::string text;
-  uint32_t id;
-  bool special;  // left out of decoded text on request
-};
-
-// What a vocabulary file says; tokenizer_json.h reads and writes it.
-struct Vocabulary {
-  std::vector<std::string> tokens;  // bytes of each id; added tokens: their text; unused ids: empty
-  std::vector<std::array<uint32_t, 3>> merges;  // left, right, merged; by rank
-  std::vector<AddedToken> added_tokens;
-  PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;
-  bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
-  std::optional<uint32_t> begin_of_text, end_of_text;
-};
 
 class Tokenizer {
  public:
   // Throws Error if a byte has no token.
   explicit Tokenizer(Vocabulary vocabulary);
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // PATH of a tokenizer.json, or of the folder that holds one. Throws Error.
+  // PATH of a vocabulary file of any format (vocabulary_file.h), or of its folder. Throws Error.
   static std::shared_ptr<const Tokenizer> from_file(const std::filesystem::path& path);
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -54,12 +41,16 @@ class Tokenizer {
 
  private:
   friend class Encoder;
+  void prepare_words();
+  void prepare_unigram();
 
   Vocabulary vocabulary_;
-  PairTable merges_;
-  uint32_t byte_ids_[256];
-  std::vector<std::pair<std::string_view, uint32_t>> by_bytes_;  // sorted
-  std::vector<bool> added_, special_;
+  std::unordered_map<std::string_view, uint32_t> by_bytes_;
+  std::vector<bool> special_, fallback_;
+  std::optional<BpeMerger> merger_;
+  std::optional<Unigram> unigram_;
+  TokenBorders borders_;
+  WordCache known_words_;  // tokens that are words: where every encoder's cache begins
 };
 
 class Encoder {
@@ -76,23 +67,29 @@ class Encoder {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
-  static constexpr size_t kMaxCachedIds = 4;
+  void encode_section(std::string_view text, bool at_start, std::vector<uint32_t>& ids);
+  void encode_bytes(std::string_view text, std::vector<uint32_t>& ids);
+  void encode_characters(std::string_view text, std::vector<uint32_t>& ids);
+  void encode_unigram(std::string_view text, std::vector<uint32_t>& ids);
 
-  // Words of up to 15 bytes and 4 ids, in sets of two slots; the older one of a full set goes.
-  struct Slot {
-    uint64_t key[2];  // bytes, then length in the last byte; length 0: empty
-    uint32_t ids[kMaxCachedIds];
-  };
-
-  // These write the ids of one word to `out`, which has room for one per byte (and kMaxCachedIds
-  // more), and return how many.
-  size_t encode_word(const uint8_t* word, size_t size, bool may_read_16_bytes, uint32_t* out);
-  size_t merge_word(const uint8_t* word, size_t size, uint32_t* out) const;
-  size_t merge_short(uint32_t* symbols, size_t count) const;
-  size_t merge_long(const uint8_t* word, size_t size, uint32_t* out) const;
+  // Encodes the words text[start, ends[0]), text[ends[0], ends[1]) ...
+  void encode_words(
+      std::string_view text,
+      size_t start,
+      const size_t* ends,
+      size_t count,
+      std::vector<uint32_t>& ids);
+  size_t cut_and_encode(std::string_view word, uint32_t* out);
+  size_t encode_long_word(std::string_view word, uint32_t* out);
+  size_t encode_piece(std::string_view word, bool is_piece, uint32_t* out);
+  size_t encode_new(
+      std::string_view word, WordCache::Key key, size_t set, bool is_piece, uint32_t* out);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::vector<Slot> cache_;
+  WordCache cache_;
+  LongWordCache long_words_;
+  std::string normalized_;
+  std::vector<Unigram::Part> parts_;
 };
 
 }  // namespace mindspeed::data

@@ -6,6 +6,9 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <tuple>
 #include <unordered_map>
 
 #include "data/byte_alphabet.h"
@@ -17,6 +20,8 @@ namespace mindspeed::data {
 namespace {
 
 using simdjson::dom::element;
+
+constexpr std::string_view kSpaceSign = "\xE2\x96\x81";  // U+2581
 
 class Reader {
  public:
@@ -30,22 +35,30 @@ class Reader {
     if (error) fail(std::string("must be JSON: ") + simdjson::error_message(error));
   }
 
+  Reader(const std::string& json, const std::filesystem::path& path) : where_(path.string()) {
+    const auto error = parser_.parse(json).get(root_);
+    if (error) fail(std::string("must be JSON: ") + simdjson::error_message(error));
+  }
+
   Vocabulary read() {
     element model;
     if (root_["model"].get(model)) fail("must have a \"model\"; is this a tokenizer.json?");
-    refuse_if_set(
-        model, {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"});
+    refuse_if_set(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix"});
     if (const auto type = text(model, "type"); !type.empty() && type != "BPE") {
       fail("model.type must be BPE, got " + std::string(type));
     }
-    if (flag(model, "byte_fallback")) fail("model.byte_fallback must be false (byte-level BPE)");
-    element normalizer;
-    if (!root_["normalizer"].get(normalizer) && !normalizer.is_null()) {
-      fail("normalizer must be null, got " + simdjson::minify(normalizer));
-    }
+    if (flag(model, "byte_fallback")) vocabulary_.model = Model::kCharacterBpe;
     vocabulary_.ignore_merges = flag(model, "ignore_merges");
-    read_pre_tokenizer();
-    read_tokens(model);
+    if (vocabulary_.model == Model::kByteBpe) {
+      refuse_if_set(model, {"unk_token"});
+      read_normalizer();
+      read_pre_tokenizer();
+      read_tokens(model);
+    } else {
+      if (vocabulary_.ignore_merges) fail("model.ignore_merges must be false with byte_fallback");
+      read_spaces();
+      read_character_tokens(model);
+    }
     read_merges(model);
     find_end_of_text();
     return std::move(vocabulary_);
@@ -74,48 +87,111 @@ class Reader {
     }
   }
 
-  // ByteLevel with its own expression (GPT-2), or a Split by a known one and then ByteLevel.
-  void read_pre_tokenizer() {
-    element pre_tokenizer;
-    if (root_["pre_tokenizer"].get(pre_tokenizer) || pre_tokenizer.is_null()) {
-      fail("pre_tokenizer must be ByteLevel, or Split and ByteLevel, got none");
+  // Of byte-level vocabularies: nothing, or normal form C.
+  void read_normalizer() {
+    for (element one : steps("normalizer", "normalizers")) {
+      if (text(one, "type") != "NFC") {
+        fail("normalizer must be null or NFC for byte-level BPE, got " + simdjson::minify(one));
+      }
+      vocabulary_.nfc = true;
     }
+  }
+
+  // The parts of a Sequence under `key`, or the one thing there, or nothing.
+  std::vector<element> steps(std::string_view key, std::string_view parts_key) const {
+    element whole;
     simdjson::dom::array parts;
-    bool byte_level = false, split = false;
-    const auto part = [&](element one) {
+    if (root_[key].get(whole) || whole.is_null()) return {};
+    if (text(whole, "type") != "Sequence" || whole[parts_key].get(parts)) return {whole};
+    return {parts.begin(), parts.end()};
+  }
+
+  // ByteLevel with its own expression (GPT-2), or Splits by known ones and then ByteLevel.
+  void read_pre_tokenizer() {
+    std::vector<std::string_view> expressions;
+    bool byte_level = false;
+    for (element one : steps("pre_tokenizer", "pretokenizers")) {
       const auto type = text(one, "type");
+      std::string_view expression;
+      if (byte_level) fail("pre_tokenizer: nothing may follow ByteLevel");
       if (type == "ByteLevel") {
         byte_level = true;
         if (flag(one, "add_prefix_space")) fail("pre_tokenizer.add_prefix_space must be false");
-        if (flag(one, "use_regex", true)) {
-          if (split) fail("pre_tokenizer: Split followed by ByteLevel must set use_regex to false");
-          vocabulary_.pre_tokenizer = PreTokenizer::kGpt2;
-          split = true;
+        if (!flag(one, "use_regex", true)) continue;
+        if (!expressions.empty()) {
+          fail("pre_tokenizer: Split followed by ByteLevel must set use_regex to false");
         }
-      } else if (type == "Split" && !split && text(one, "behavior") == "Isolated") {
-        std::string_view expression;
-        if (one["pattern"]["Regex"].get(expression)) fail("pre_tokenizer.pattern must be a Regex");
-        const auto kind = pre_tokenizer_of(expression);
-        if (!kind) {
-          fail(
-              "pre_tokenizer's expression must be that of GPT-2, Llama 3 (cl100k), Qwen 2 or "
-              "o200k, got " +
-              std::string(expression));
-        }
-        vocabulary_.pre_tokenizer = *kind;
-        split = true;
+        expressions.push_back(regular_expression_of(PreTokenizer::kGpt2));
+      } else if (
+          type == "Split" && text(one, "behavior") == "Isolated" && !flag(one, "invert") &&
+          !one["pattern"]["Regex"].get(expression)) {
+        expressions.push_back(expression);
       } else {
         fail(
-            "pre_tokenizer must be ByteLevel, or one Split and ByteLevel, got " +
+            "pre_tokenizer must be ByteLevel, or Split by Regex (Isolated) and ByteLevel, got " +
             simdjson::minify(one));
       }
-    };
-    if (text(pre_tokenizer, "type") == "Sequence" && !pre_tokenizer["pretokenizers"].get(parts)) {
-      for (element one : parts) part(one);
-    } else {
-      part(pre_tokenizer);
     }
-    if (!byte_level || !split) fail("pre_tokenizer must cut words and map bytes (ByteLevel)");
+    if (!byte_level || expressions.empty()) {
+      fail("pre_tokenizer must be ByteLevel, or Split and ByteLevel, got none or half of it");
+    }
+    const auto kind = pre_tokenizer_of(expressions.back());
+    const bool first_splits = expressions.size() == 3 && expressions[0] == kDeepSeekDigits &&
+                              expressions[1] == kDeepSeekChinese;
+    const bool right_splits =
+        kind == PreTokenizer::kDeepSeek ? first_splits : expressions.size() == 1;
+    if (!kind || !right_splits) {
+      std::string all;
+      for (const std::string_view expression : expressions) all += std::string(expression) + "  ";
+      fail(
+          "pre_tokenizer's expression must be that of GPT-2, Llama 3 (cl100k), Qwen 2, o200k, "
+          "tekken or DeepSeek, got " +
+          all);
+    }
+    vocabulary_.pre_tokenizer = *kind;
+  }
+
+  // Of vocabularies over characters: how spaces become U+2581, and whether one is put first. Either
+  // the normalizer says so (Prepend, Replace) or the pre-tokenizer (Metaspace).
+  void read_spaces() {
+    auto& space_before_text = vocabulary_.normalizer.space_before_text;
+    bool replaced = false;
+    for (element one : steps("normalizer", "normalizers")) {
+      const auto type = text(one, "type");
+      std::string_view pattern;
+      if (type == "Prepend" && text(one, "prepend") == kSpaceSign) {
+        space_before_text = SpaceBeforeText::kAlways;
+      } else if (
+          type == "Replace" && !one["pattern"]["String"].get(pattern) && pattern == " " &&
+          text(one, "content") == kSpaceSign) {
+        replaced = true;
+      } else {
+        fail(
+            "normalizer must be Prepend and Replace of a space by U+2581, got " +
+            simdjson::minify(one));
+      }
+    }
+    for (element one : steps("pre_tokenizer", "pretokenizers")) {
+      std::string_view pattern;
+      const auto type = text(one, "type");
+      if (type == "Metaspace" && !replaced && text(one, "replacement") == kSpaceSign &&
+          !flag(one, "split", true)) {
+        replaced = true;
+        const auto scheme = text(one, "prepend_scheme");
+        space_before_text = scheme == "never"   ? SpaceBeforeText::kNever
+                            : scheme == "first" ? SpaceBeforeText::kFirstUnlessThere
+                                                : SpaceBeforeText::kUnlessThere;
+      } else if (
+          type == "Split" && replaced && !one["pattern"]["String"].get(pattern) && pattern == " ") {
+        continue;  // no space is left to split at
+      } else {
+        fail(
+            "pre_tokenizer must be null or Metaspace with U+2581 and split false, got " +
+            simdjson::minify(one));
+      }
+    }
+    if (!replaced)
+      fail("spaces must become U+2581 (normalizer Replace, or Metaspace), got neither");
   }
 
   void place(uint64_t id, std::string token) {
@@ -141,23 +217,70 @@ class Reader {
       ids_.emplace(field.key, uint32_t(id));
       place(id, std::move(*bytes));
     }
-    simdjson::dom::array added;
-    if (!root_["added_tokens"].get(added)) {
-      for (element one : added) {
-        uint64_t id;
-        const auto content = text(one, "content");
-        if (one["id"].get(id) || content.empty())
-          fail("added_tokens: each must have id and content");
-        place(id, std::string(content));
-        vocabulary_.added_tokens.push_back(
-            {std::string(content), uint32_t(id), flag(one, "special")});
-      }
-    }
+    read_added_tokens();
     for (const auto& [id, token] : not_bytes) {  // such a token can only be an added one
       if (id >= vocabulary_.tokens.size() || vocabulary_.tokens[id] != token) {
         fail(
             "model.vocab: every token must be made of the byte alphabet, got " + json_quote(token));
       }
+    }
+  }
+
+  void read_character_tokens(element model) {
+    simdjson::dom::object tokens;
+    if (model["vocab"].get(tokens)) fail("model.vocab must be an object of token: id");
+    std::array<std::optional<uint32_t>, 256> byte_ids;
+    for (const auto field : tokens) {
+      uint64_t id;
+      if (field.value.get(id))
+        fail("model.vocab: ids must be whole numbers, at " + json_quote(field.key));
+      ids_.emplace(field.key, uint32_t(id));
+      unsigned byte;
+      if (field.key.size() == 6 &&
+          std::sscanf(std::string(field.key).c_str(), "<0x%2X>", &byte) == 1) {
+        byte_ids[byte] = uint32_t(id);
+        place(id, std::string(1, char(byte)));
+      } else {
+        place(id, with_spaces(field.key));
+      }
+    }
+    for (const auto id : byte_ids) {
+      if (!id) fail("model.byte_fallback must come with the 256 tokens <0x00> to <0xFF>");
+      vocabulary_.byte_ids.push_back(*id);
+    }
+    if (const auto unknown = text(model, "unk_token"); !unknown.empty()) {
+      vocabulary_.unknown = id_of(unknown, 0);
+    }
+    read_added_tokens();
+  }
+
+  static std::string with_spaces(std::string_view token) {
+    std::string out;
+    while (!token.empty()) {
+      const bool sign = token.starts_with(kSpaceSign);
+      out += sign ? ' ' : token[0];
+      token.remove_prefix(sign ? kSpaceSign.size() : 1);
+    }
+    return out;
+  }
+
+  void read_added_tokens() {
+    simdjson::dom::array added;
+    if (root_["added_tokens"].get(added)) return;
+    for (element one : added) {
+      uint64_t id;
+      const auto content = text(one, "content");
+      if (one["id"].get(id) || content.empty()) fail("added_tokens: each must have id and content");
+      if (flag(one, "single_word")) {
+        fail("added_tokens: single_word must be false, got true for " + json_quote(content));
+      }
+      place(id, std::string(content));
+      vocabulary_.added_tokens.push_back(
+          {std::string(content),
+           uint32_t(id),
+           flag(one, "special"),
+           flag(one, "lstrip"),
+           flag(one, "rstrip")});
     }
   }
 
@@ -236,17 +359,20 @@ class Reader {
   std::unordered_map<std::string_view, uint32_t> ids_;  // of the tokens as the file writes them
 };
 
-void append_pre_tokenizer(std::string& json, PreTokenizer kind) {
-  const std::string_view byte_level =
-      R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": )";
-  if (kind == PreTokenizer::kGpt2) {
-    json.append(byte_level).append("true}");
-    return;
-  }
-  json += R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": )";
-  json += json_quote(regular_expression_of(kind));
+void append_split(std::string& json, std::string_view expression) {
+  json += R"({"type": "Split", "pattern": {"Regex": )" + json_quote(expression);
   json += R"(}, "behavior": "Isolated", "invert": false}, )";
-  json.append(byte_level).append("false}]}");
+}
+
+// The merges as the tokenizers library wants them: ordered, with no two of one rank. Its own files
+// of rank vocabularies put the ways to make one token in the order of their parts.
+std::vector<std::array<uint32_t, 3>> ordered_merges(const Vocabulary& vocabulary) {
+  auto merges = vocabulary.merges;
+  if (vocabulary.merge_ranks.empty()) return merges;
+  std::sort(merges.begin(), merges.end(), [](const auto& a, const auto& b) {
+    return std::tie(a[2], a[0], a[1]) < std::tie(b[2], b[0], b[1]);
+  });
+  return merges;
 }
 
 }  // namespace
@@ -255,7 +381,29 @@ Vocabulary read_tokenizer_json(const std::filesystem::path& path) {
   return Reader(std::filesystem::is_directory(path) ? path / "tokenizer.json" : path).read();
 }
 
+Vocabulary parse_tokenizer_json(const std::string& json, const std::filesystem::path& path) {
+  return Reader(json, path).read();
+}
+
+std::string pre_tokenizer_json(PreTokenizer kind) {
+  const std::string_view byte_level =
+      R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": )";
+  if (kind == PreTokenizer::kGpt2) return std::string(byte_level) + "true}";
+  std::string json = R"({"type": "Sequence", "pretokenizers": [)";
+  if (kind == PreTokenizer::kDeepSeek) {
+    append_split(json, kDeepSeekDigits);
+    append_split(json, kDeepSeekChinese);
+  }
+  append_split(json, regular_expression_of(kind));
+  return json.append(byte_level).append("false}]}");
+}
+
 std::string tokenizer_json(const Vocabulary& vocabulary) {
+  if (vocabulary.model != Model::kByteBpe) {
+    throw Error(
+        "tokenizer: only a byte-level BPE vocabulary can be saved as tokenizer.json, this one is "
+        "over characters; copy the file it came from");
+  }
   std::string json = R"({
   "version": "1.0",
   "truncation": null,
@@ -266,14 +414,15 @@ std::string tokenizer_json(const Vocabulary& vocabulary) {
   for (const AddedToken& token : vocabulary.added_tokens) {
     added[token.id] = true;
     json += separator;
-    json +=
-        "{\"id\": " + std::to_string(token.id) + ", \"content\": " + json_quote(token.text) +
-        R"(, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": )" +
-        (token.special ? "true}" : "false}");
+    json += "{\"id\": " + std::to_string(token.id) + ", \"content\": " + json_quote(token.text) +
+            R"(, "single_word": false, "lstrip": )" + (token.strip_left ? "true" : "false") +
+            R"(, "rstrip": )" + (token.strip_right ? "true" : "false") +
+            R"(, "normalized": false, "special": )" + (token.special ? "true}" : "false}");
     separator = ",\n    ";
   }
-  json += "\n  ],\n  \"normalizer\": null,\n  \"pre_tokenizer\": ";
-  append_pre_tokenizer(json, vocabulary.pre_tokenizer);
+  json += "\n  ],\n  \"normalizer\": ";
+  json += vocabulary.nfc ? R"({"type": "NFC"})" : "null";
+  json += ",\n  \"pre_tokenizer\": " + pre_tokenizer_json(vocabulary.pre_tokenizer);
   json += R"(,
   "post_processor": null,
   "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
@@ -300,7 +449,7 @@ std::string tokenizer_json(const Vocabulary& vocabulary) {
   }
   json += "\n    },\n    \"merges\": [";
   separator = "\n      ";
-  for (const auto& [left, right, merged] : vocabulary.merges) {
+  for (const auto& [left, right, merged] : ordered_merges(vocabulary)) {
     json += separator;
     json += "[" + printable[left] + ", " + printable[right] + "]";
     separator = ",\n      ";

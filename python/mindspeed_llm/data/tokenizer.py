@@ -1,13 +1,16 @@
-"""Byte-level BPE vocabularies in Hugging Face's tokenizer.json."""
+"""Vocabularies of the published formats: text to token ids and back."""
 
 import os
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mindspeed_llm.data import _data
+from mindspeed_llm.data.chat_template import ChatTemplate, Message
 
 
 class Tokenizer:
@@ -17,25 +20,58 @@ class Tokenizer:
     nothing is put before or after the text.
     """
 
-    def __init__(self, core: _data.Tokenizer) -> None:
-        self._core = core
+    def __init__(self, core: _data.Tokenizer, folder: str | os.PathLike[str] | None = None) -> None:
+        self._core, self._folder = core, folder
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> "Tokenizer":
-        """Load a tokenizer.json.
+        """Load a vocabulary file; its content decides the format (docs/data/tokenizers.md).
+
+        tokenizer.json, vocab.json (merges.txt beside it), .tiktoken, tokenizer.model (SentencePiece, or
+        Llama 3's rank file), tekken.json.
 
         Raises:
-            DataError: the file is missing or broken, or asks for something other than byte-level BPE.
+            DataError: the file is missing or broken, or asks for something that is not done here, by name.
         """
-        return cls(_data.Tokenizer.from_file(os.fspath(path)))
+        path = Path(path)
+        folder = path if path.is_dir() else path.parent
+        return cls(_data.Tokenizer.from_file(os.fspath(path)), folder)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> "Tokenizer":
-        """Load the tokenizer.json of a Hugging Face folder; its tokenizer_config.json names bos and eos."""
+        """Load the vocabulary of a Hugging Face folder; its tokenizer_config.json names bos, eos, chat template."""
         return cls.from_file(folder)
 
+    def render_chat(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = False,
+        template: str = "default",
+        **variables: Any,
+    ) -> str:
+        """Text of a conversation by the folder's chat template (:meth:`ChatTemplate.render`).
+
+        Raises:
+            DataError: the folder has no such template, or it refuses the messages.
+        """
+        if self._folder is None:
+            raise _data.DataError("render_chat: the tokenizer must be loaded from a folder")
+        chat = ChatTemplate.from_folder(self._folder, template)
+        return chat.render(messages, add_generation_prompt, **variables)
+
+    def encode_chat(self, messages: Sequence[Message], **options: Any) -> list[int]:
+        """Token ids of a conversation; ``options`` as for :meth:`render_chat`.
+
+        Special tokens become tokens, also where a message's text spells one.
+        """
+        return self.encode(self.render_chat(messages, **options), parse_special=True)
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a tokenizer.json that the ``tokenizers`` library loads and that encodes identically."""
+        """Write a tokenizer.json that the ``tokenizers`` library loads and that encodes identically.
+
+        Raises:
+            DataError: the vocabulary is not byte-level BPE.
+        """
         self._core.save(os.fspath(path))
 
     def encode(self, text: str | bytes, parse_special: bool = False) -> list[int]:

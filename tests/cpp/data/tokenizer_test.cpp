@@ -16,7 +16,12 @@ namespace mindspeed::data {
 namespace {
 
 constexpr PreTokenizer kAll[] = {
-    PreTokenizer::kGpt2, PreTokenizer::kLlama3, PreTokenizer::kQwen2, PreTokenizer::kO200k};
+    PreTokenizer::kGpt2,
+    PreTokenizer::kLlama3,
+    PreTokenizer::kQwen2,
+    PreTokenizer::kO200k,
+    PreTokenizer::kTekken,
+    PreTokenizer::kDeepSeek};
 
 std::string random_bytes(std::mt19937& random, size_t size) {
   static constexpr std::string_view kCommon =
