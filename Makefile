@@ -5,7 +5,7 @@ BUILD  := build
 JOBS   ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
-.PHONY: setup build demo test test-cpp test-python lint format bench clean
+.PHONY: setup build demo test test-cpp test-python lint format bench benchmark-page clean
 
 setup: $(VENV)/.installed
 
@@ -35,9 +35,15 @@ format: setup
 	$(VENV)/bin/ruff check --fix --quiet python tests benchmarks examples
 	git ls-files 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' | xargs $(VENV)/bin/clang-format -i
 
+# Files of this machine and day; then the page that is built from all of them.
+MEASURED := benchmarks/results/$(shell date +%F)-$(shell uname -n)
 bench: build
-	$(VENV)/bin/mindspeed bench ops --json benchmarks/results/ops.json
-	$(VENV)/bin/mindspeed bench train --json benchmarks/results/train.json
+	$(VENV)/bin/mindspeed bench ops --csv $(MEASURED)-ops.csv
+	$(VENV)/bin/mindspeed bench train --json $(BUILD)/bench-train.json --csv $(MEASURED)-train.csv
+	$(MAKE) benchmark-page
+
+benchmark-page:
+	$(PYTHON) benchmarks/build_page.py
 
 clean:
 	rm -rf $(BUILD)

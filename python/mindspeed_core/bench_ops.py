@@ -7,7 +7,6 @@ spread is the quartiles of the same.
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 import mindspeed_core  # noqa: F401  (registers the operators)
+from mindspeed_core.bench_results import conditions, write_csv
 from mindspeed_core.op_cases import OperatorCases, operator_cases, operator_names
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -93,6 +93,17 @@ def measure(name: str, label: str, dtype_name: str, rounds: int) -> dict[str, An
     return row
 
 
+def one_value_a_column(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for CSV: quartiles as two columns."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, list):
+            flat[f"{key}_low"], flat[f"{key}_high"] = value
+        else:
+            flat[key] = value
+    return flat
+
+
 def describe(row: dict[str, Any]) -> str:
     """One line of the printed table."""
     parts = [f"{row['operator']:21} {row['shape']:16} {row['dtype']:9} {row['ours_ms']:9.3f} ms"]
@@ -106,6 +117,7 @@ def main(argv: list[str] | None = None) -> int:
     """Entry of ``mindspeed bench ops``."""
     parser = argparse.ArgumentParser(prog="mindspeed bench ops", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="and there, a line a row")
     parser.add_argument(
         "--op", action="append", choices=operator_names(), help="only this one (repeatable)"
     )
@@ -124,13 +136,13 @@ def main(argv: list[str] | None = None) -> int:
         for label in operator_cases(name).bench:
             rows.append(measure(name, label, args.dtype, args.rounds))
             print(describe(rows[-1]), flush=True)
+    if args.csv is not None:
+        lines = [{"rounds": args.rounds, **one_value_a_column(row)} for row in rows]
+        write_csv(args.csv, conditions(torch.get_num_threads()), lines)
     if args.json is not None:
         report = {
             "command": "mindspeed bench ops",
-            "isa": torch.ops.mindspeed.isa_name(),
-            "machine": platform.processor() or platform.machine(),
-            "torch": torch.__version__,
-            "threads": torch.get_num_threads(),
+            **conditions(torch.get_num_threads()),
             "rounds": args.rounds,
             "rows": rows,
         }

@@ -6,16 +6,15 @@ alternates. Ratios are taken within a round, so a machine that slows down slows 
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from mindspeed_core.bench_results import conditions, write_csv
 from mindspeed_llm.bench_train.contestants import CONTESTANTS
 
 SHAPES: dict[str, dict[str, int]] = {
@@ -126,25 +125,11 @@ def _size(text: str) -> tuple[int, int]:
     return int(batch), int(sequence)
 
 
-def _commit() -> str:
-    here = Path(__file__).resolve().parent
-    answer = subprocess.run(
-        ["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-    )
-    return answer.stdout.strip() or "unknown"
-
-
-def _cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
-
-
 def main(argv: list[str]) -> int:
     """Entry of ``mindspeed bench train``."""
     parser = argparse.ArgumentParser(prog="mindspeed bench train", description=__doc__)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="results go here")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="and there, a line a row")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds a pair")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument(
@@ -158,6 +143,8 @@ def main(argv: list[str]) -> int:
         "--profile", action="store_true", help="our step's operators by time, instead of peers"
     )
     arguments = parser.parse_args(argv)
+    if arguments.profile and arguments.csv:
+        parser.error("--csv holds comparisons; leave it out with --profile")
     if arguments.profile:
         return _profile(arguments)
     peers = arguments.peer or [name for name in CONTESTANTS if name != "mindspeed"]
@@ -179,6 +166,9 @@ def main(argv: list[str]) -> int:
                 f"{row['limit_tokens_per_s']:>12.0f}{row['ours_share_of_limit']:>7.0%}",
                 flush=True,
             )
+    if arguments.csv is not None:
+        named = [{"shape": arguments.shape, **row} for row in rows]
+        write_csv(arguments.csv, conditions(arguments.threads), named)
     _write(arguments, rows)
     return 0
 
@@ -212,11 +202,7 @@ def _write(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     """The rows with what they were measured on, as JSON."""
     result = {
         "command": "mindspeed bench train" + (" --profile" if arguments.profile else ""),
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": _commit(),
-        "cpu": _cpu_name(),
-        "threads": arguments.threads,
-        "torch": torch.__version__,
+        **conditions(arguments.threads),
         "shape": SHAPES[arguments.shape],
         "rows": rows,
     }
