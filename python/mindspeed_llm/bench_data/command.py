@@ -15,7 +15,9 @@ from typing import Any
 
 # subject: module with measure(folder, rounds) -> rows
 SUBJECTS = {
+    "dedup": "mindspeed_llm.bench_data.dedup",
     "encoding": "mindspeed_llm.bench_data.encoding",
+    "vocabulary": "mindspeed_llm.bench_data.vocabulary",
 }
 PEERS = (
     "gigatoken fastokens tokenizers tiktoken sentencepiece datasketch rensa megatron-core".split()
