@@ -228,6 +228,20 @@ class MemoryConfig(Section):
     """memory a process may take (10^9 bytes): picks the recomputation of least time under it; CPU only"""
     pool_limit_gb: Positive | None = None
     """most memory that the buffer pool hands out (10^9 bytes); beyond it the run stops with a clear error"""
+    swap: Literal["none", "activations", "optimizer", "all"] = "none"
+    """moved to a file while not needed: what layers keep for backward, the moments of `adamw`, or both"""
+    swap_folder: Text | None = None
+    """local folder of the swap file, which has no name and goes with the process; null: training.output_dir"""
+
+    @property
+    def swaps_activations(self) -> bool:
+        """Whether activations leave memory between forward and backward."""
+        return self.swap in ("activations", "all")
+
+    @property
+    def swaps_optimizer(self) -> bool:
+        """Whether the optimizer's moments live in a file."""
+        return self.swap in ("optimizer", "all")
 
 
 class DataSource(Section):

@@ -89,6 +89,24 @@ def _problems(args: "TrainingArguments") -> Iterator[Problem]:
             f"memory.recompute_every ({memory.recompute_every}) needs memory.recompute: selective"
             " or full",
         )
+    if memory.swap_folder is not None and memory.swap == "none":
+        yield Problem(
+            "memory.swap_folder",
+            "memory.swap_folder needs memory.swap: activations, optimizer or all; set it, or leave"
+            " the folder out",
+        )
+    if memory.swaps_activations and memory.budget_gb is not None:
+        yield Problem(
+            "memory.swap",
+            f"memory.swap ({memory.swap}) must not be set together with memory.budget_gb, which"
+            " plans for activations that stay in memory; set memory.recompute instead",
+        )
+    if memory.swaps_optimizer and training.optimizer != "adamw":
+        yield Problem(
+            "memory.swap",
+            f"memory.swap ({memory.swap}) moves the moments of training.optimizer: adamw only, got"
+            f" {training.optimizer}; set memory.swap: activations",
+        )
     micro = training.micro_batch_size
     if micro is not None and training.batch_size % micro != 0:
         yield Problem(

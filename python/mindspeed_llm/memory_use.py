@@ -68,5 +68,8 @@ def expected_bytes(
     }
     per_token = sum(kept[choice] for choice in layer_choices(args, spec["num_layers"]))
     activations = micro_batch * args.training.seq_len * per_token * bytes_per_value
-    per_parameter = 8 + MOMENT_BYTES[args.training.optimizer]
+    if args.memory.swaps_activations:  # two layers' at a time
+        activations = activations * min(2, spec["num_layers"]) // spec["num_layers"]
+    moments = 0 if args.memory.swaps_optimizer else MOMENT_BYTES[args.training.optimizer]
+    per_parameter = 8 + moments
     return process_bytes + per_parameter * num_parameters // shards + activations

@@ -110,7 +110,7 @@ class Trainer:
                 run = _Run(self, world, supervision, interruption, stack)
                 run.loop()
                 run.finish()
-            except torch.OutOfMemoryError as error:
+            except (torch.OutOfMemoryError, _C.SwapError) as error:
                 text = str(error).splitlines()[0]
                 raise supervision.failed(TrainingError(text)) from None
             except Exception as error:
@@ -160,7 +160,8 @@ class _Run:
             self.updater,
             self.guard,
             args.training.keep_last,
-            args.training.async_checkpoint,
+            # A copy to write from meanwhile would bring the swapped moments back to memory.
+            args.training.async_checkpoint and not args.memory.swaps_optimizer,
         )
         self.step, self.samples, start, notes = self._begin()
         self.saved_step = self.step
@@ -409,6 +410,18 @@ def _make_engine(trainer: Trainer, world: World, precision: Precision) -> Any:
         "recompute": layer_choices(trainer.args, trainer.args.model.num_layers),
         "optimizer": optimizer if _updates_in_engine(trainer) else None,
     }
+    memory = trainer.args.memory
+    if memory.swaps_optimizer and trainer.optimizer is not None:
+        raise ConfigError(
+            f"memory.swap ({memory.swap}) moves the moments of the engine's own AdamW, got a script's"
+            f" {type(trainer.optimizer).__name__}; set memory.swap: activations"
+        )
+    if memory.swap != "none":
+        settings["swap"] = {
+            "activations": memory.swaps_activations,
+            "optimizer": memory.swaps_optimizer,
+            "folder": memory.swap_folder or training.output_dir,
+        }
     try:
         return _C.StepEngine(trainer.model.engine, json.dumps(settings), world.group)
     except ValueError as error:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/buffer_pool.h"
+#include "memory/swap_file.h"
 
 #include "bindings/bindings.h"
 
@@ -25,6 +26,7 @@ py::dict pool_statistics() {
 }  // namespace
 
 void bind_memory(py::module_& module) {
+  py::register_exception<memory::SwapError>(module, "SwapError", PyExc_OSError);
   module.def("pool_enable", &BufferPool::enable, "Make the buffer pool torch's CPU allocator.");
   module.def("pool_disable", &BufferPool::disable, "Put the earlier CPU allocator back.");
   module.def("pool_statistics", &pool_statistics, "Counters of the pool, in bytes.");

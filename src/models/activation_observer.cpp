@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/activation_observer.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace mindspeed::models {
 namespace {
-thread_local const ActivationObserver* current = nullptr;
+thread_local std::vector<const ActivationObserver*> listening;
 }
 
 ObserveActivations::ObserveActivations(ActivationObserver observer)
-    : observer_(std::move(observer)), previous_(std::exchange(current, &observer_)) {}
+    : observer_(std::move(observer)) {
+  listening.push_back(&observer_);
+}
 
 ObserveActivations::~ObserveActivations() {
-  current = previous_;
+  std::erase(listening, &observer_);
 }
 
 void observe_activation(const std::string& path, const at::Tensor& output) {
-  if (current != nullptr) (*current)(path, output);
+  for (const ActivationObserver* observer : listening) (*observer)(path, output);
 }
 
 }  // namespace mindspeed::models

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks report each operator's output under its module path. Normally nobody listens and the call
-// costs a load; the non-finite search (train/non_finite_search.h) listens during a replay.
+// Blocks report each operator's output, and residual sums, under their module path. Normally nobody
+// listens and the call costs a load; the non-finite search (train/non_finite_search.h) listens
+// during a replay, activation swapping (train/activation_swap.h) in every forward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +15,7 @@ namespace mindspeed::models {
 
 using ActivationObserver = std::function<void(const std::string& path, const at::Tensor& output)>;
 
-/// Listens on this thread while it lives. Scopes nest: the inner one hears.
+/// Listens on this thread while it lives, beside those that listen already.
 class MINDSPEED_API ObserveActivations {
  public:
   explicit ObserveActivations(ActivationObserver observer);
@@ -24,10 +25,9 @@ class MINDSPEED_API ObserveActivations {
 
  private:
   ActivationObserver observer_;
-  const ActivationObserver* previous_;
 };
 
-/// Hands `output` to the listener of this thread, if any.
+/// Hands `output` to the listeners of this thread.
 MINDSPEED_API void observe_activation(const std::string& path, const at::Tensor& output);
 
 }  // namespace mindspeed::models

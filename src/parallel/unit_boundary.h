@@ -7,7 +7,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "export.h"
 
 namespace mindspeed::parallel {
 
@@ -24,5 +27,9 @@ class UnitBoundary {
   /// Called with the unit's outputs; returns what the next unit is to use instead.
   virtual std::vector<at::Tensor> leave(int64_t unit, std::vector<at::Tensor> outputs) = 0;
 };
+
+/// Tells both: `outer` first on the way in, last on the way out. A null one is left out.
+MINDSPEED_API std::shared_ptr<UnitBoundary> nest(
+    std::shared_ptr<UnitBoundary> outer, std::shared_ptr<UnitBoundary> inner);
 
 }  // namespace mindspeed::parallel

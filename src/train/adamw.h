@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "export.h"
+#include "ops/adamw/settings.h"
 #include "parallel/data_parallel.h"
 
 namespace mindspeed::train {
@@ -21,12 +22,14 @@ struct OptimizerSettings {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
+  std::string swap_folder;  // moments live in a file there; empty: in memory
 };
 
 class MINDSPEED_API AdamW {
  public:
   /// Parameters of one floating dtype. Of bfloat16 and float16 ones the optimizer keeps float32
-  /// master weights, which start as the parameters.
+  /// master weights, which start as the parameters. With a swap folder parameters are float32.
+  /// Throws memory::SwapError where the folder cannot take the moments.
   AdamW(parallel::NamedTensors parameters, OptimizerSettings settings);
 
   /// One update of every parameter that has a gradient; gradients are multiplied by `grad_scale` in
@@ -52,6 +55,7 @@ class MINDSPEED_API AdamW {
   };
   void update(
       const std::vector<Slot>& slots, double learning_rate, double weight_decay, double grad_scale);
+  void update_swapped(const std::vector<Slot>& slots, const ops::AdamWSettings& settings);
 
   OptimizerSettings settings_;
   std::vector<Slot> decayed_;

@@ -12,6 +12,8 @@
 #include "memory/buffer_pool.h"
 #include "memory/resident.h"
 #include "ops/squared_norm/squared_norm.h"
+#include "parallel/unit_boundary.h"
+#include "train/activation_swap.h"
 #include "train/non_finite_search.h"
 
 namespace mindspeed::train {
@@ -100,6 +102,15 @@ std::unique_ptr<parallel::DataParallel> make_data_parallel(
   return parallel::make_replicated(std::move(parameters), group, settings.bucket_bytes);
 }
 
+std::shared_ptr<parallel::UnitBoundary> activation_swap(
+    const models::CausalLM& model, const SwapSettings& swap) {
+  if (!swap.activations) return nullptr;
+  const bool on_cpu = model.parameters().front().is_cpu();
+  return make_activation_swap(
+      on_cpu ? memory::make_file_medium(swap.folder) : memory::make_host_medium(),
+      static_cast<int64_t>(model.decoder().layers().size()));
+}
+
 }  // namespace
 
 StepEngine::StepEngine(
@@ -112,7 +123,8 @@ StepEngine::StepEngine(
       data_parallel_(make_data_parallel(*model_, settings_, group_)),
       scaler_(settings_.compute_dtype == at::kHalf) {
   model_->set_compute_dtype(settings_.compute_dtype);
-  model_->set_unit_boundary(data_parallel_->boundary());
+  model_->set_unit_boundary(
+      parallel::nest(data_parallel_->boundary(), activation_swap(*model_, settings_.swap)));
   if (!settings_.recomputation.empty()) set_recomputation(settings_.recomputation);
   if (settings_.optimizer) optimizer_.emplace(data_parallel_->parameters(), *settings_.optimizer);
 }
@@ -215,6 +227,8 @@ RecomputePlan StepEngine::plan_recomputation(
   TORCH_CHECK_VALUE(
       memory::BufferPool::statistics().enabled,
       "recomputation is planned from the buffer pool's counters, which is not on");
+  TORCH_CHECK_VALUE(
+      !settings_.swap.activations, "recomputation is not planned for activations that are swapped");
   const LossScaler usual_scaler = scaler_;
   const auto num_layers = static_cast<int64_t>(model_->decoder().layers().size());
   auto measured_peak = [&](const std::vector<models::Recomputation>& by_layer) {

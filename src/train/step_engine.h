@@ -26,6 +26,13 @@
 
 namespace mindspeed::train {
 
+/// What leaves memory while it is not needed (train/activation_swap.h, memory/swapped_state.h).
+struct SwapSettings {
+  bool activations = false;
+  bool optimizer = false;
+  std::string folder;
+};
+
 struct StepSettings {
   at::ScalarType compute_dtype = at::kFloat;
   double clip_norm = 1.0;  // global norm; 0 turns clipping off
@@ -33,10 +40,11 @@ struct StepSettings {
   int64_t bucket_bytes = 25 << 20;
   bool fully_sharded = false;
   std::vector<models::Recomputation> recomputation;  // one a layer; empty: none
-  std::optional<OptimizerSettings> optimizer;        // none: the caller updates the parameters
+  SwapSettings swap;
+  std::optional<OptimizerSettings> optimizer;  // none: the caller updates the parameters
 
   /// Parses the JSON form (keys: precision, clip_norm, z_loss, bucket_bytes, fsdp,
-  /// recompute [a name a layer], optimizer
+  /// recompute [a name a layer], swap {activations, optimizer, folder}, optimizer
   /// {betas, eps, weight_decay}). Throws std::invalid_argument for unknown keys and values.
   MINDSPEED_API static StepSettings from_json(const std::string& json);
 };

@@ -34,6 +34,23 @@ OptimizerSettings parse_optimizer(const json& object) {
   return settings;
 }
 
+SwapSettings parse_swap(const json& object) {
+  SwapSettings swap;
+  for (const auto& [key, value] : object.items()) {
+    if (key == "activations") {
+      swap.activations = value.get<bool>();
+    } else if (key == "optimizer") {
+      swap.optimizer = value.get<bool>();
+    } else if (key == "folder") {
+      swap.folder = value.get<std::string>();
+    } else {
+      throw std::invalid_argument("swap." + key + " is not a setting of the step engine");
+    }
+  }
+  if (swap.folder.empty()) throw std::invalid_argument("swap.folder must be named");
+  return swap;
+}
+
 }  // namespace
 
 StepSettings StepSettings::from_json(const std::string& text) {
@@ -56,6 +73,8 @@ StepSettings StepSettings::from_json(const std::string& text) {
           settings.recomputation.push_back(
               models::recomputation_from_name(name.get<std::string>()));
         }
+      } else if (key == "swap") {
+        settings.swap = parse_swap(value);
       } else if (key == "optimizer") {
         if (!value.is_null()) settings.optimizer = parse_optimizer(value);
       } else {
@@ -64,6 +83,12 @@ StepSettings StepSettings::from_json(const std::string& text) {
     }
   } catch (const json::exception& error) {
     throw std::invalid_argument(std::string("step settings: ") + error.what());
+  }
+  if (settings.swap.optimizer) {
+    if (!settings.optimizer) {
+      throw std::invalid_argument("swap.optimizer needs the step engine's own optimizer");
+    }
+    settings.optimizer->swap_folder = settings.swap.folder;
   }
   return settings;
 }

@@ -60,7 +60,9 @@ at::Tensor Attention::forward(
   };
   const RotaryTables& tables = context.rotary;
   auto rotate = [&](const at::Tensor& x) {
-    return ops::rotary_embedding(x, tables.cos, tables.sin, context.positions, false);
+    at::Tensor rotated = ops::rotary_embedding(x, tables.cos, tables.sin, context.positions, false);
+    observe_activation(child("rotary"), rotated);
+    return rotated;
   };
   at::Tensor query = rotate(heads(projected[0]));
   at::Tensor key = rotate(heads(projected[1]));

@@ -2,6 +2,7 @@
 #include "models/blocks/decoder_layer.h"
 
 #include "memory/recompute.h"
+#include "models/activation_observer.h"
 
 namespace mindspeed::models {
 
@@ -24,6 +25,7 @@ ResidualStream DecoderLayer::forward(ResidualStream stream, const ForwardContext
   if (recomputation_ != Recomputation::kFull) return run(std::move(stream), context);
   // One tensor to keep instead of two. The context is copied: backward comes after its end.
   if (stream.delta.defined()) stream = {stream.sum + stream.delta, at::Tensor()};
+  observe_activation(child("residual"), stream.sum);
   return to_stream(memory::recompute(
       [this, context](const std::vector<at::Tensor>& inputs) {
         return to_tensors(run(to_stream(inputs), context));

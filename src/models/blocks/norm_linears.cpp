@@ -102,6 +102,7 @@ std::vector<at::Tensor> norm_linears(
       norm.eps(),
       norm.path());
   stream = {outputs[0], at::Tensor()};
+  observe_activation(norm.path() + ".residual", stream.sum);
   outputs.erase(outputs.begin());
   for (size_t i = 0; i < linears.size(); ++i) observe_activation(linears[i]->path(), outputs[i]);
   return outputs;

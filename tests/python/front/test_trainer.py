@@ -154,3 +154,40 @@ def test_the_shares_of_a_step_sum_to_one():
     shares = step_shares(lines)
     assert sum(share for _, _, share in shares) == pytest.approx(1.0)
     assert shares[0][0] == "backward"
+
+
+def test_a_swapped_run_has_the_same_losses_and_leaves_no_file(config: Path, tmp_path: Path):
+    losses = []
+    for swap in ("none", "all"):
+        model, args = build(config, f"memory.swap={swap}", f"training.output_dir={tmp_path}/{swap}")
+        Trainer(model=model, args=args).train()
+        lines = read_metrics(tmp_path / swap / "metrics.jsonl")
+        losses.append([line["loss"] for line in lines])
+    assert losses[0] == losses[1]
+    assert not list((tmp_path / "all").glob(".mindspeed-swap*"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["memory.swap_folder=x"], r"memory.swap_folder needs memory.swap"),
+        (
+            ["memory.swap=all", "memory.budget_gb=9"],
+            r"memory.swap \(all\) must not be set together",
+        ),
+        (
+            ["memory.swap=all", "training.optimizer=lion"],
+            r"training.optimizer: adamw only, got lion",
+        ),
+    ],
+)
+def test_a_swap_that_cannot_be_is_refused(config: Path, overrides: list[str], message: str):
+    with pytest.raises(ConfigError, match=message):
+        build(config, *overrides)
+
+
+def test_swapped_moments_refuse_the_script_s_optimizer_by_name(config: Path):
+    model, args = build(config, "memory.swap=optimizer")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    with pytest.raises(ConfigError, match=r"got a script's SGD; set memory.swap: activations"):
+        Trainer(model=model, args=args, optimizer=optimizer).train()
