@@ -374,6 +374,19 @@ class TrainingArguments(Section):
         arguments._source = source
         return arguments
 
+    @property
+    def swap_folder(self) -> str:
+        """Where the swap file lies."""
+        return self.memory.swap_folder or self.training.output_dir
+
+    @property
+    def checkpoints_meanwhile(self) -> bool:
+        """Whether checkpoints are written while training goes on.
+
+        Not with swapped moments: the copy to write from would bring them back to memory.
+        """
+        return self.training.async_checkpoint and not self.memory.swaps_optimizer
+
     def where(self, key: str) -> str:
         """``FILE:LINE: key`` for messages about a key such as ``data.train``."""
         if self._source is None:

@@ -14,6 +14,11 @@ from mindspeed_llm.world import World
 
 WIDTH = 80
 LABEL = 13
+_SWAPPED = {
+    "activations": "activations",
+    "optimizer": "the optimizer's moments",
+    "all": "activations and the optimizer's moments",
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Plan:
             ("pool", self.pool),
             ("peak", self.peak.source),
             ("recompute", self.recompute),
+            *([("swap", f"{_SWAPPED[args.memory.swap]} in a file in {args.swap_folder}")]
+                if args.memory.swap != "none" else []),
             ("memory", f"about {gigabytes(self.expected_bytes)} expected per process"),
             ("optimizer", self.optimizer),
             ("", f"weight decay {training.weight_decay:g}, clip {training.clip_norm:g}, z-loss"
@@ -75,7 +82,7 @@ class Plan:
             ("data", self.data),
             ("checkpoints", f"{training.output_dir}/checkpoints, "
                 + (f"every {every} steps" if every else "at the end") + f", last {training.keep_last}"
-                + (", written meanwhile" if training.async_checkpoint else "")),
+                + (", written meanwhile" if args.checkpoints_meanwhile else "")),
             ("start", f"{self.start}; {training.max_steps} steps; seed {training.seed}"),
         ]  # fmt: skip
         return [line for label, text in rows for line in _wrapped(label, text)]

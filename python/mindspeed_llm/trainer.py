@@ -160,8 +160,7 @@ class _Run:
             self.updater,
             self.guard,
             args.training.keep_last,
-            # A copy to write from meanwhile would bring the swapped moments back to memory.
-            args.training.async_checkpoint and not args.memory.swaps_optimizer,
+            args.checkpoints_meanwhile,
         )
         self.step, self.samples, start, notes = self._begin()
         self.saved_step = self.step
@@ -420,7 +419,7 @@ def _make_engine(trainer: Trainer, world: World, precision: Precision) -> Any:
         settings["swap"] = {
             "activations": memory.swaps_activations,
             "optimizer": memory.swaps_optimizer,
-            "folder": memory.swap_folder or training.output_dir,
+            "folder": trainer.args.swap_folder,
         }
     try:
         return _C.StepEngine(trainer.model.engine, json.dumps(settings), world.group)

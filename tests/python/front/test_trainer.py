@@ -156,7 +156,9 @@ def test_the_shares_of_a_step_sum_to_one():
     assert shares[0][0] == "backward"
 
 
-def test_a_swapped_run_has_the_same_losses_and_leaves_no_file(config: Path, tmp_path: Path):
+def test_a_swapped_run_has_the_same_losses_and_leaves_no_file(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     losses = []
     for swap in ("none", "all"):
         model, args = build(config, f"memory.swap={swap}", f"training.output_dir={tmp_path}/{swap}")
@@ -164,6 +166,9 @@ def test_a_swapped_run_has_the_same_losses_and_leaves_no_file(config: Path, tmp_
         lines = read_metrics(tmp_path / swap / "metrics.jsonl")
         losses.append([line["loss"] for line in lines])
     assert losses[0] == losses[1]
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "swap activations and the optimizer's moments in a file in" in printed
+    assert printed.count("written meanwhile") == 1  # swapped moments are written at once
     assert not list((tmp_path / "all").glob(".mindspeed-swap*"))
 
 
