@@ -71,7 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--output-prefix", required=True, metavar="PREFIX")
     add("--json-keys", nargs="+", default=["text"], metavar="KEY", help="default: text")
     add("--tokenizer-type", default="PretrainedFromHF", choices=["PretrainedFromHF"])
-    add("--tokenizer-name-or-path", metavar="PATH", help="tokenizer.json or its folder")
+    add(
+        "--tokenizer-name-or-path",
+        metavar="PATH",
+        help="a vocabulary file (docs/data/tokenizers.md) or its folder",
+    )
     add("--train-tokenizer", type=int, metavar="SIZE", help="train a BPE vocabulary of SIZE tokens")
     add(
         "--save-tokenizer",
