@@ -81,11 +81,12 @@ def _kernels() -> Finding:
     import torch
 
     import mindspeed_core  # noqa: F401  (registers the operators)
-    from mindspeed_llm.kernels import TRAINING_OPS, fused_kernels, has_kernel
+    from mindspeed_llm.kernels import OPTIMIZER_OPS, TRAINING_OPS, fused_kernels, has_kernel
 
-    missing = [op for op in TRAINING_OPS if not has_kernel(op, "CPU")]
+    optimizer_ops = tuple(dict.fromkeys(op for ops in OPTIMIZER_OPS.values() for op in ops))
+    missing = [op for op in TRAINING_OPS + optimizer_ops if not has_kernel(op, "CPU")]
     cure = f"no CPU kernel for {', '.join(missing)}: make build" if missing else ""
-    return Finding("kernels", "; ".join(fused_kernels(torch.device("cpu"))), cure)
+    return Finding("kernels", "; ".join(fused_kernels(torch.device("cpu"), optimizer_ops)), cure)
 
 
 def _pool() -> Finding:

@@ -9,15 +9,25 @@ TRAINING_OPS = (
     "swiglu",
     "flash_attention",
     "linear_cross_entropy",
-    "adamw_",
 )
+# training.optimizer -> its operators; Muon leaves to AdamW what is no hidden matrix.
+OPTIMIZER_OPS: dict[str, tuple[str, ...]] = {
+    "adamw": ("adamw_",),
+    "adamw_8bit": ("adamw_8bit_",),
+    "lion": ("lion_",),
+    "muon": ("muon_", "adamw_"),
+}
 
 
-def fused_kernels(device: torch.device) -> list[str]:
-    """Phrases for the plan: what is on (with the instruction set), what is off and why."""
+def fused_kernels(device: torch.device, optimizer_ops: tuple[str, ...]) -> list[str]:
+    """Phrases for the plan: what is on (with the instruction set), what is off and why.
+
+    ``optimizer_ops``: those of the optimizer in use; none where a script brings its own.
+    """
     key = {"cpu": "CPU", "cuda": "CUDA"}.get(device.type, "PrivateUse1")
-    on = [op for op in TRAINING_OPS if has_kernel(op, key)]
-    off = [op for op in TRAINING_OPS if op not in on]
+    used = TRAINING_OPS + optimizer_ops
+    on = [op for op in used if has_kernel(op, key)]
+    off = [op for op in used if op not in on]
     where = f" ({torch.ops.mindspeed.isa_name()})" if device.type == "cpu" else ""
     phrases = [f"on{where}: {', '.join(on)}"] if on else []
     if off:

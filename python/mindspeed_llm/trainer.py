@@ -22,7 +22,7 @@ from mindspeed_llm.config_file import write_config_file
 from mindspeed_llm.errors import ConfigError, NonFiniteError, TrainingError, UserError
 from mindspeed_llm.flops import causal_pairs, training_flops
 from mindspeed_llm.interruption import Interruption
-from mindspeed_llm.kernels import fused_kernels
+from mindspeed_llm.kernels import OPTIMIZER_OPS, fused_kernels
 from mindspeed_llm.loss_guard import LossGuard
 from mindspeed_llm.memory_use import (
     MOMENT_BYTES,
@@ -151,6 +151,7 @@ class _Run:
         self.precision = choose_precision(args.training.precision, self.device)
         self.engine = _make_engine(trainer, world, self.precision)
         self.updater = _make_updater(trainer, self.engine)
+        self.optimizer_ops = _optimizer_ops(trainer)
         self.guard = LossGuard(args.training.spike_factor)
         self.checkpoint = RunCheckpoint(
             self.folder,
@@ -370,7 +371,7 @@ class _Run:
             self.device,
             self.precision,
             self.peak,
-            fused_kernels(self.device),
+            fused_kernels(self.device, self.optimizer_ops),
             "on (large CPU buffers are kept, in huge pages)"
             if self.device.type == "cpu"
             else "off (the device has its own caching allocator)",
@@ -430,6 +431,10 @@ def _make_engine(trainer: Trainer, world: World, precision: Precision) -> Any:
 def _updates_in_engine(trainer: Trainer) -> bool:
     """Whether the weights are updated by the engine's own AdamW."""
     return trainer.optimizer is None and trainer.args.training.optimizer == "adamw"
+
+
+def _optimizer_ops(trainer: Trainer) -> tuple[str, ...]:
+    return () if trainer.optimizer is not None else OPTIMIZER_OPS[trainer.args.training.optimizer]
 
 
 def _make_updater(trainer: Trainer, engine: Any) -> Updater:

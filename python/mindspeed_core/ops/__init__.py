@@ -26,6 +26,7 @@ from mindspeed_core.ops.moe import (
     moe_unpermute,
 )
 from mindspeed_core.ops.scaled_dot_product_attention import scaled_dot_product_attention
+from mindspeed_core.ops.seed import draw_seed
 
 __all__ = [
     "LossAndCounts",
@@ -55,11 +56,6 @@ __all__ = [
 ]
 
 GeluForm = Literal["tanh", "none"]
-
-
-def draw_seed() -> int:
-    """A seed from torch's default generator, so that torch.manual_seed repeats a run's dropout."""
-    return int(torch.randint(2**62, (), dtype=torch.int64, device="cpu").item())
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:

@@ -8,13 +8,9 @@ import torch
 from torch import Tensor, nn
 
 import mindspeed_core  # noqa: F401  (loads libmindspeed, which registers the operators)
+from mindspeed_core.ops.seed import draw_seed
 
 __all__ = ["FlashAttention", "alibi_slopes", "flash_attention"]
-
-
-def _draw_seed() -> int:
-    """A seed from torch's default generator, so that torch.manual_seed repeats a run's dropout."""
-    return int(torch.randint(2**62, (), dtype=torch.int64, device="cpu").item())
 
 
 def _arithmetic_dtype(x: Tensor) -> torch.dtype:
@@ -69,7 +65,7 @@ def flash_attention(
     other shapes, dtypes and values. ``torch.ops.mindspeed.flash_attention`` returns log-sum-exp too.
     """
     if dropout > 0 and seed is None:
-        seed = _draw_seed()
+        seed = draw_seed()
     if len(window_size) != 2:
         raise ValueError(f"flash_attention: window_size must be (left, right), got {window_size}")
     bounds_k = cu_seqlens if cu_seqlens_k is None else cu_seqlens_k

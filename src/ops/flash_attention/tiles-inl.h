@@ -14,6 +14,7 @@
 
 #include "hwy/highway.h"
 #include "ops/flash_attention/kernel.h"
+#include "simd/dropout-inl.h"
 #include "simd/exponential-inl.h"
 #include "simd/hyperbolic_tangent-inl.h"
 #include "simd/small_gemm-inl.h"
@@ -221,45 +222,18 @@ struct Dropout {
         keep_factor(1.0F / (1.0F - shape.dropout)),
         seed(shape.seed) {}
 
-  static uint32_t mix(uint32_t x) {
-    x ^= x >> 16;
-    x *= 0x7feb352dU;
-    x ^= x >> 15;
-    x *= 0x846ca68bU;
-    x ^= x >> 16;
-    return x;
-  }
-
   uint32_t row_key(int64_t head, int64_t query) const {
-    const uint32_t by_seed =
-        mix(static_cast<uint32_t>(seed) ^ mix(static_cast<uint32_t>(seed >> 32)));
-    return mix(
-        by_seed ^
-        mix(static_cast<uint32_t>(head) * 0x9E3779B9U + mix(static_cast<uint32_t>(query))));
+    return sv::dropout_row_key(
+        seed, static_cast<uint64_t>(head) << 32 | static_cast<uint32_t>(query));
   }
 
   // factors[j] for keys first_key + [0, count): 0 or keep_factor.
   void factors(uint32_t row_key, int64_t first_key, size_t count, float* out) const {
     const FloatTag d;
-    const hn::RebindToUnsigned<FloatTag> d32;
-    const auto sign = hn::Set(d32, 0x80000000U);  // unsigned comparison through signed lanes
-    const hn::RebindToSigned<FloatTag> signed32;
-    const auto limit = hn::BitCast(signed32, hn::Xor(hn::Set(d32, threshold), sign));
-    const size_t lanes = hn::Lanes(d);
-    HWY_ALIGN float buffer[hn::MaxLanes(FloatTag())];
-    for (size_t j = 0; j < count; j += lanes) {
-      auto x = hn::Iota(d32, static_cast<uint32_t>(first_key + static_cast<int64_t>(j)));
-      x = hn::Xor(hn::Mul(x, hn::Set(d32, 0x9E3779B1U)), hn::Set(d32, row_key));
-      x = hn::Xor(x, hn::ShiftRight<16>(x));
-      x = hn::Mul(x, hn::Set(d32, 0x7feb352dU));
-      x = hn::Xor(x, hn::ShiftRight<15>(x));
-      x = hn::Mul(x, hn::Set(d32, 0x846ca68bU));
-      x = hn::Xor(x, hn::ShiftRight<16>(x));
-      const auto dropped = hn::Lt(hn::BitCast(signed32, hn::Xor(x, sign)), limit);
-      const auto factor = hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Set(d, keep_factor));
-      hn::Store(factor, d, buffer);
-      std::copy_n(buffer, std::min(lanes, count - j), out + j);
-    }
+    sv::for_each_vector(count, [&](auto access, size_t j) {
+      const auto key = static_cast<uint32_t>(first_key) + static_cast<uint32_t>(j);
+      access.store(sv::dropout_factors(d, row_key, key, threshold, keep_factor), d, out + j);
+    });
   }
 };
 

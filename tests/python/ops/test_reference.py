@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import mindspeed_core  # noqa: F401
 from mindspeed_core.op_cases import operator_cases, operator_names
+from mindspeed_core.ops.flash_attention import flash_attention
 
 REFERENCE = torch.DispatchKey.CompositeExplicitAutograd
 
@@ -42,3 +43,14 @@ def test_the_reference_is_as_exact_as_the_naive_formula(name: str):
             inputs = make(dtype)
             assert_as_exact_as_naive(by_reference, cases.naive, inputs, cases.rounded)
         assert mode.used
+
+
+@pytest.mark.parametrize("seed", [3, 5 + 2**40])
+def test_attention_drops_the_same_in_kernel_and_reference(seed: int):
+    length, heads = 70, 2
+    q = torch.zeros(1, length, heads, 4)
+    v = torch.eye(length).view(1, length, 1, length).expand(1, length, heads, length).contiguous()
+    # with equal scores and V = 1 the output is the weights: zero where dropped
+    kept = flash_attention(q, q, v, dropout=0.4, seed=seed) != 0
+    with References():
+        assert torch.equal(kept, flash_attention(q, q, v, dropout=0.4, seed=seed) != 0)
