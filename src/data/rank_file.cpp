@@ -214,7 +214,8 @@ Vocabulary read_tekken_json(std::string_view content, const std::string& where) 
     fail(std::string("must be JSON: ") + simdjson::error_message(error));
   }
   std::string_view pattern;
-  uint64_t size, num_special;
+  uint64_t size = 0;
+  uint64_t num_special = 0;
   simdjson::dom::array tokens;
   if (root["config"]["pattern"].get(pattern) || root["config"]["default_vocab_size"].get(size) ||
       root["config"]["default_num_special_tokens"].get(num_special) || root["vocab"].get(tokens)) {

@@ -231,8 +231,8 @@ void Encoder::encode_words(
     const size_t* ends,
     size_t count,
     std::vector<uint32_t>& ids) {
-  WordCache::Key keys[kWordsAtOnce];
-  size_t sets[kWordsAtOnce];
+  WordCache::Key keys[kWordsAtOnce] = {};
+  size_t sets[kWordsAtOnce] = {};
   for (size_t i = 0, at = start; i < count; at = ends[i++]) {
     const size_t size = ends[i] - at;
     if (size > WordCache::kMaxBytes) continue;
