@@ -110,8 +110,12 @@ def _planted(documents: list[str]) -> dict[str, Any]:
     dropped = np.array(_ours([text.encode() for text in texts], near=True)[1::2]) != ""
     of_pair = np.array(similarity)
 
-    def recall(low: float, high: float) -> float:
-        return round(float(dropped[(of_pair >= low) & (of_pair < high)].mean()), 4)
+    def share(hits: np.ndarray) -> float | None:
+        """The share that is true, None of nothing: a corpus may have no pair that similar."""
+        return round(float(hits.mean()), 4) if hits.size else None
+
+    def recall(low: float, high: float) -> float | None:
+        return share(dropped[(of_pair >= low) & (of_pair < high)])
 
     return {
         "library": "mindspeed near",
@@ -121,6 +125,6 @@ def _planted(documents: list[str]) -> dict[str, Any]:
         "recall_0.8_to_0.9": recall(0.8, 0.9),
         "dropped_0.7_to_0.8": recall(0.7, 0.8),
         "dropped_below_0.7": recall(0, 0.7),
-        "precision_at_0.7": round(float((of_pair[dropped] >= 0.7).mean()), 4),
-        "precision_at_0.8": round(float((of_pair[dropped] >= 0.8).mean()), 4),
+        "precision_at_0.7": share(of_pair[dropped] >= 0.7),
+        "precision_at_0.8": share(of_pair[dropped] >= 0.8),
     }
